@@ -1,0 +1,97 @@
+# Short names for what people do every day. The build itself is CMake: see CMakePresets.json.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.SILENT:
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test format lint
+
+JOBS ?= $(shell nproc)
+TOOLS := g++ cmake ninja-build
+LIBRARIES := libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+LINT_TOOLS := clang-format clang-tidy libomp-dev
+
+# $(call install,<package>...): installs the Debian packages that are missing. Touches neither apt nor sudo otherwise.
+define install
+missing=()
+for package in $(1); do
+  if ! dpkg-query -W -f='$${Status}' $$package 2>/dev/null | grep -q 'ok installed'; then missing+=($$package); fi
+done
+if (( $${#missing[@]} > 0 )); then
+  if ! command -v apt-get > /dev/null; then
+    echo "this system has no apt-get: install the counterparts of $${missing[*]} and run cmake as CONTRIBUTING.md says" >&2
+    exit 1
+  fi
+  echo "installing $${missing[*]}"
+  root=(env); if (( $$(id -u) != 0 )); then root=(sudo); fi
+  "$${root[@]}" apt-get update -qq
+  "$${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" > /dev/null
+fi
+endef
+
+# $(call configure,<preset>) and $(call compile,<preset>): silent unless something fails.
+define configure
+mkdir -p build/$(1)
+cmake --preset $(1) > build/$(1)/configure.log 2>&1 || { cat build/$(1)/configure.log >&2; exit 1; }
+endef
+define compile
+$(call configure,$(1))
+echo "building build/$(1)"
+cmake --build --preset $(1) --parallel $(JOBS) -- --quiet | awk '!/^ninja: no work to do/'
+endef
+
+# $(call run_tests,<preset>,<ctest options>): shows what did not pass and the summary; the rest is in test.log.
+define run_tests
+echo "testing build/$(1)"
+ctest --preset $(1) --parallel $(JOBS) --no-tests=error $(2) 2>&1 | tee build/$(1)/test.log \
+  | awk '!/^ +Start +[0-9]+:/ && !/ Passed +[0-9.]+ sec/' || status=1
+endef
+
+# Adds up the summary lines of ctest in <log>..., which count skipped tests as passed. Needs $$status; a log without a
+# summary is a failure.
+define report
+awk -v status=$$status '
+  / tests passed, [0-9]+ tests? failed out of [0-9]+/ { runs++; failed += $$4; total += $$9 }
+  /\*\*\*Skipped/ { skipped++ }
+  END {
+    total -= failed
+    if (runs < ARGC - 1) failed += ARGC - 1 - runs
+    if (skipped > 0) printf "%d skipped (listed above)\n", skipped
+    printf "%d passed, %d failed\n", total - skipped, failed
+    exit status != 0 || failed > 0
+  }' $(1)
+endef
+
+help:  ## List the targets
+	awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps:  ## Install the Debian packages that are missing (no network if none is)
+	$(call install,$(TOOLS) $(LIBRARIES))
+
+build: deps  ## Build the library, the command line and the tests: build/release
+	$(call compile,release)
+
+demo: build  ## Run six layers of the released V4.1 shape on made-up weights
+	build/release/skim run --model synthetic:v41-flash --layers 0,2,3,20,21,24 --tokens 768 --decode 16
+
+test: build  ## Run all tests, then all but the slow ones under the address and undefined behavior sanitizers
+	status=0
+	$(call run_tests,release)
+	$(call compile,asan)
+	$(call run_tests,asan,-LE slow)
+	$(call report,build/release/test.log build/asan/test.log)
+
+format:  ## Format all tracked sources
+	$(call install,$(LINT_TOOLS))
+	git ls-files -z '*.cpp' '*.hpp' | xargs -0 -r clang-format -i
+
+lint: deps  ## Check the format of all tracked sources, and src/ and cli/ with clang-tidy
+	$(call install,$(LINT_TOOLS))
+	status=0
+	for file in $$(git ls-files '*.cpp' '*.hpp'); do
+	  clang-format --dry-run -Werror $$file 2> /dev/null || { echo "$$file: run make format"; status=1; }
+	done
+	$(call configure,release)
+	git ls-files -z 'src/*.cpp' 'cli/*.cpp' | xargs -0 -r -n 1 -P $(JOBS) clang-tidy --quiet -p build/release 2>&1 \
+	  | awk '!/^[0-9]+ warnings? generated\.$$/' || status=1
+	exit $$status

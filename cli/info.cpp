@@ -1,0 +1,139 @@
+// skim info: what a checkpoint holds and what caching it costs.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "model_argument.hpp"
+#include "skim/cache.hpp"
+#include "skim/checkpoint.hpp"
+#include "skim/config.hpp"
+#include "skim/error.hpp"
+
+namespace skim::cli {
+namespace {
+
+std::string shape_text(const TensorInfo& info) {
+  Tensor tensor{info.dtype, info.shape, {}, nullptr};
+  return tensor.shape_text();
+}
+
+void print_tensor(const TensorInfo& info) {
+  fmt::print("    {:<46} {:<8} {:<16} {:>12}\n", info.name, dtype_name(info.dtype), shape_text(info),
+             byte_text(static_cast<double>(info.bytes)));
+}
+
+/// A safetensors file without a configuration: just its tensors.
+void print_plain_file(const SafetensorsFile& file) {
+  for (const auto& [key, value] : file.metadata()) fmt::print("  {} = {}\n", key, value);
+  std::int64_t total = 0;
+  for (const TensorInfo& info : file.tensors()) {
+    print_tensor(info);
+    total += info.bytes;
+  }
+  fmt::print("  {} tensors, {}\n", file.tensors().size(), byte_text(static_cast<double>(total)));
+}
+
+std::string role_text(const LayerRole& role, int layer) {
+  std::string text = fmt::format("{:<8} ratio {}", role_name(role.role), role.ratio);
+  if (role.kv_source >= 0 && role.kv_source != layer) text += fmt::format(", rows of layer {}", role.kv_source);
+  if (role.index_source >= 0 && role.index_source != layer) {
+    text += fmt::format(", selection of layer {}", role.index_source);
+  }
+  if (role.candidate_source >= 0) text += fmt::format(", candidates of layer {}", role.candidate_source);
+  if (role.is_candidate_source) text += ", candidate source";
+  return text;
+}
+
+void print_config(const V41Config& c) {
+  fmt::print("deepseek_v41: {} layers, {} draft layers; dim {}, {} heads of {} ({} rotated), window {}\n", c.n_layers,
+             c.n_draft_layers, c.dim, c.n_heads, c.head_dim, c.rope_head_dim, c.window_size);
+  if (c.kv_source_layers.empty()) return;
+  fmt::print("index: {} heads of {}, top {}", c.index_n_heads, c.index_head_dim, c.index_topk);
+  if (c.candidate_source_layer >= 0) {
+    fmt::print(" within {} blocks of {} chosen by layer {}", c.candidate_topk_blocks, c.candidate_block_size,
+               c.candidate_source_layer);
+  }
+  fmt::print("\n");
+}
+
+void print_cache_cost(const V41Config& config) {
+  std::vector<int> layers(static_cast<std::size_t>(config.n_layers));
+  std::iota(layers.begin(), layers.end(), 0);
+  const CacheCost cost = cache_cost(config, layers);
+  fmt::print("cache of the backbone: {:g} bytes per token and {} per sequence; {} at 128K tokens, {} at 1M\n",
+             cost.bytes_per_token, byte_text(static_cast<double>(cost.bytes_fixed)),
+             byte_text(static_cast<double>(cost.bytes_at(std::int64_t{128} << 10))),
+             byte_text(static_cast<double>(cost.bytes_at(std::int64_t{1} << 20))));
+}
+
+/// Tensors by the layer they belong to; -1: not attention.
+std::map<int, std::vector<TensorInfo>> tensors_by_layer(const Checkpoint& checkpoint) {
+  std::map<int, std::vector<TensorInfo>> layers;
+  for (const TensorInfo& info : checkpoint.tensors()) {
+    layers[layer_of_tensor(checkpoint.config(), info.name)].push_back(info);
+  }
+  return layers;
+}
+
+void print_layers(const Checkpoint& checkpoint, std::vector<int>& present) {
+  std::int64_t total = 0, count = 0;
+  for (const auto& [layer, tensors] : tensors_by_layer(checkpoint)) {
+    std::int64_t bytes = 0;
+    for (const TensorInfo& info : tensors) bytes += info.bytes;
+    total += bytes;
+    count += static_cast<std::int64_t>(tensors.size());
+    if (layer < 0) {
+      fmt::print("  other tensors: {}, {}\n", tensors.size(), byte_text(static_cast<double>(bytes)));
+      continue;
+    }
+    present.push_back(layer);
+    fmt::print("  layer {:<3} {}; {} tensors, {}\n", layer, role_text(layer_role(checkpoint.config(), layer), layer),
+               tensors.size(), byte_text(static_cast<double>(bytes)));
+    for (const TensorInfo& info : tensors) print_tensor(info);
+  }
+  fmt::print("{} tensors, {}\n", count, byte_text(static_cast<double>(total)));
+}
+
+void print_checkpoint(const Checkpoint& checkpoint) {
+  print_config(checkpoint.config());
+  std::vector<int> present;
+  print_layers(checkpoint, present);
+  print_cache_cost(checkpoint.config());
+  for (const TensorProblem& problem : checkpoint.problems(present)) {
+    fmt::print("problem: {}: {}\n", problem.name, problem.what);
+  }
+}
+
+bool has_config(const std::filesystem::path& path) {
+  const auto metadata = SafetensorsFile::open(path).metadata();
+  const auto format = metadata.find("format");
+  return (format != metadata.end() && format->second == "attention-case/1") ||
+         std::filesystem::exists(path.parent_path() / "config.json");
+}
+
+void info(const std::string& path) {
+  if (std::filesystem::is_regular_file(path) && !has_config(path)) {
+    fmt::print("{}: no configuration beside it\n", path);
+    print_plain_file(SafetensorsFile::open(path));
+    return;
+  }
+  print_checkpoint(open_model(path));
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  const auto path = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("info", "Show what a checkpoint holds: layers, roles, tensors, cache cost.");
+  command->add_option("MODEL", *path, kModelHelp)->required();
+  command->footer("Reads headers only. Tensors that a layer lacks, or has no use for, are listed as problems.");
+  command->callback([path] { info(*path); });
+}
+
+}  // namespace skim::cli

@@ -1,0 +1,47 @@
+// skim: DeepSeek sparse attention from the command line.
+#include <fmt/core.h>
+
+#include <exception>
+#include <string>
+
+#include "commands.hpp"
+#include "skim/error.hpp"
+
+namespace {
+
+constexpr int kBadInput = 1;
+constexpr int kWrongUsage = 2;
+
+/// One line, whatever the message holds.
+void print_error(std::string message) {
+  for (char& c : message) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  fmt::print(stderr, "skim: {}\n", message);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"DeepSeek sparse attention (V4.1) on CPUs: run it, check a port against it, look at checkpoints."};
+  app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0 success, 1 bad input or a recording that does not verify, 2 wrong usage.\n"
+      "SKIM_KERNELS=<name> chooses a kernel set for every command.");
+  bool failed = false;
+  skim::cli::add_run(app);
+  skim::cli::add_verify(app, failed);
+  skim::cli::add_info(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    print_error(std::string(error.what()) + " (see skim --help)");
+    return kWrongUsage;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return kBadInput;
+  }
+  return failed ? kBadInput : 0;
+}

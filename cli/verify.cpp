@@ -1,0 +1,82 @@
+// skim verify: replay recordings and judge every tensor in them.
+#include <fmt/core.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "model_argument.hpp"
+#include "progress.hpp"
+#include "skim/verify.hpp"
+
+namespace skim::cli {
+namespace {
+
+struct VerifyArguments {
+  std::vector<std::string> files;
+  std::string kernels, model;
+  std::optional<double> tolerance;
+};
+
+void print_report(const VerifyReport& report) {
+  fmt::print("{}: {}, {} kernels\n", report.file, report.model, report.kernels);
+  fmt::print("  {:<16} {:>9} {:>10} {:>10}  {}\n", "tensor", "compared", "worst", "allowed", "where");
+  for (const VerifyKind& kind : report.kinds) {
+    const std::string exchanged =
+        kind.exchanged_rows > 0 ? fmt::format("; {} rows with an entry exchanged", kind.exchanged_rows) : "";
+    fmt::print("  {:<16} {:>9} {:>10.2e} {:>10.2e}  {}{}{}\n", kind.name, kind.compared, kind.worst, kind.allowed,
+               kind.passed ? "" : "FAILED ", kind.worst > 0 ? kind.where : "exact", exchanged);
+  }
+  if (!report.ignored.empty()) {
+    fmt::print("  ignored: {} tensors of unknown name, call or layer, e.g. {}\n", report.ignored.size(),
+               report.ignored.front());
+  }
+  fmt::print("{}\n", report.passed() ? "  passed" : "  FAILED: " + report.first_failure);
+}
+
+void verify_files(const VerifyArguments& arguments, bool& failed) {
+  VerifyOptions options;
+  options.kernels = arguments.kernels;
+  options.tolerance = arguments.tolerance;
+  if (!arguments.model.empty()) options.weights = open_model(arguments.model);
+  for (const std::string& file : arguments.files) {
+    ProgressLine progress;
+    options.progress = [&](std::int64_t call, std::int64_t calls, int layer) {
+      progress.update(fmt::format("{}: call {} of {}, layer {}", file, call + 1, calls, layer));
+    };
+    const VerifyReport report = verify(file, options);
+    progress.clear();
+    print_report(report);
+    failed = failed || !report.passed();
+  }
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, bool& failed) {
+  const auto arguments = std::make_shared<VerifyArguments>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Replay recordings of another implementation and judge each tensor.");
+  command
+      ->add_option("FILE", arguments->files, "Case files (format: docs/cases.md); any subset of tensors may be there")
+      ->required();
+  command->add_option("--kernels", arguments->kernels, "Kernel set to run, e.g. reference; default: the fastest here");
+  command
+      ->add_option("--tolerance", arguments->tolerance,
+                   "Allowed relative error of every numeric tensor, instead of the standard ones")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--model", arguments->model,
+                      std::string("Take the weights from here, not from the file. ") + kModelHelp);
+  command->footer(
+      "Prints for each kind of tensor the worst relative error, where it was, and what is allowed. For topk_idxs and\n"
+      "candidates the number is how far from the cut-off score an exchanged entry lies, relative to the largest "
+      "score.\n"
+      "Recorded selections replace the computed ones after they have been judged, so an early difference is not\n"
+      "counted again later. Exit status 0 only if everything holds; otherwise the first failing call, layer and\n"
+      "tensor are named.");
+  command->callback([arguments, &failed] { verify_files(*arguments, failed); });
+}
+
+}  // namespace skim::cli

@@ -1,0 +1,36 @@
+// A case file from any bytes: its metadata, configuration, calls and tensor shapes.
+#include "driver.hpp"
+#include "repair_safetensors.hpp"
+#include "skim/safetensors.hpp"
+#include "verify/case_file.hpp"
+
+namespace {
+
+/// Takes apart whatever is recorded under a name that replay would ask for.
+void read_recorded(const skim::CaseFile& file, std::int64_t call, int layer) {
+  for (const std::string_view kind : skim::kRecordedKinds) {
+    for (const auto meaning : {skim::RowMeaning::token, skim::RowMeaning::group, skim::RowMeaning::slot}) {
+      const auto recorded = file.recorded(call, layer, kind, meaning, -1);
+      if (!recorded || recorded->row_count() == 0) continue;
+      const int last = file.calls()[static_cast<std::size_t>(call)].batch - 1;
+      if (kind == "topk_idxs") {
+        recorded->integers(last, recorded->row_count() - 1);
+      } else if (kind == "candidates") {
+        recorded->booleans(last, recorded->row_count() - 1);
+      } else {
+        recorded->floats(last, recorded->row_count() - 1);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void fuzz_one(std::span<const std::byte> input) {
+  const skim::CaseFile file(skim::SafetensorsFile::parse(input, "input"));
+  for (std::size_t call = 0; call < file.calls().size(); ++call) {
+    for (const int layer : file.layers()) read_recorded(file, static_cast<std::int64_t>(call), layer);
+  }
+}
+
+void repair(std::string& input) { fuzz::repair_safetensors(input); }

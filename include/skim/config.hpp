@@ -1,0 +1,86 @@
+// Model configurations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace skim {
+
+/// How the weights of a synthetic model are stored. A real checkpoint says so itself, tensor by tensor.
+enum class WeightType { bf16, fp8 };
+
+/// DeepSeek-V4.1 attention (model_type `deepseek_v41`). Field names are those of DeepSeek's inference configuration.
+struct V41Config {
+  std::int64_t dim = 0;    ///< Width of the hidden state.
+  int n_layers = 0;        ///< Backbone layers.
+  int n_draft_layers = 0;  ///< Layers after the backbone (`mtp.K` in a checkpoint), ratio 0.
+  int n_heads = 0;
+  int head_dim = 0;       ///< Width of a head and of the latent; a multiple of 32.
+  int rope_head_dim = 0;  ///< Trailing elements of head_dim and index_head_dim that are rotated; even.
+  int q_lora_rank = 0;
+  int o_groups = 0;  ///< Divides n_heads.
+  int o_lora_rank = 0;
+  int window_size = 0;  ///< Positions a query sees uncompressed, its own included.
+  double norm_eps = 0;
+  double rope_theta = 0;           ///< Ratio-0 layers.
+  double compress_rope_theta = 0;  ///< Layers with a ratio.
+  double rope_factor = 1;          ///< YaRN, on layers with a ratio if original_seq_len > 0.
+  double beta_fast = 32, beta_slow = 1;
+  std::int64_t original_seq_len = 0;     ///< 0: no YaRN.
+  std::vector<int> compress_ratios;      ///< One per backbone layer, then one per draft layer.
+  std::vector<int> kv_source_layers;     ///< Ascending.
+  std::vector<int> index_source_layers;  ///< Ascending; contains kv_source_layers.
+  int index_n_heads = 0;
+  int index_head_dim = 0;           ///< A multiple of 32.
+  int index_topk = 0;               ///< Compressed positions a query attends to.
+  int candidate_source_layer = -1;  ///< -1: no candidate blocks.
+  int candidate_topk_blocks = 0;
+  int candidate_block_size = 0;
+  WeightType weight_type = WeightType::fp8;  ///< For Checkpoint::synthetic.
+
+  int layer_count() const { return n_layers + n_draft_layers; }
+  int ratio(int layer) const { return compress_ratios[static_cast<std::size_t>(layer)]; }
+  friend bool operator==(const V41Config&, const V41Config&) = default;
+};
+
+/// Reads config.json in either spelling: the released one (fields under `text_config`, Hugging Face names) or
+/// DeepSeek's inference configuration (dim, n_layers, kv_source_layers, ...). `name` appears in messages. The result is
+/// validated. Throws Error{bad_config} naming the field, what was found and what was expected.
+V41Config parse_config(std::string_view json, const std::string& name);
+
+/// Throws Error{bad_config} if the fields contradict one another (the message quotes both values) or cannot be
+/// computed. `name` starts the message.
+void validate(const V41Config& config, const std::string& name = "config");
+
+/// Configurations by name: "v41-flash" is the released shape, "v41-tiny" a seven-layer one with every role for trials.
+/// Throws Error{invalid_argument} listing the names there are.
+V41Config named_config(std::string_view name);
+
+/// What a layer does about compressed positions.
+enum class Role {
+  window_only,  ///< Ratio 0: sliding window alone.
+  full,         ///< Compresses, owns index keys, scores and selects.
+  reindex,      ///< Scores another layer's index keys with its own queries.
+  reuse,        ///< Attends to what an earlier layer selected.
+};
+std::string_view role_name(Role role);
+
+/// Role of a layer and the layers it depends on (-1: none, or itself).
+struct LayerRole {
+  Role role = Role::window_only;
+  int ratio = 0;
+  int kv_source = -1;         ///< Layer whose compressed rows are attended to; itself for full.
+  int index_source = -1;      ///< Layer whose selection is used; itself for full and reindex.
+  int candidate_source = -1;  ///< Layer whose candidate blocks bound the selection; -1 for the source itself.
+  bool is_candidate_source = false;
+};
+/// Throws Error{invalid_argument} for a layer that does not exist.
+LayerRole layer_role(const V41Config& config, int layer);
+
+/// Layer that an attention tensor of a checkpoint belongs to ("layers.7.attn.wq_a.weight", "mtp.0.attn.attn_sink");
+/// -1 for any other name.
+int layer_of_tensor(const V41Config& config, std::string_view name);
+
+}  // namespace skim

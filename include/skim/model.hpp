@@ -1,0 +1,54 @@
+// A model's attention layers, ready to run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skim/checkpoint.hpp"
+#include "skim/config.hpp"
+#include "skim/tensor.hpp"
+#include "skim/trace.hpp"
+
+namespace skim {
+
+class Batch;
+
+struct ModelOptions {
+  std::vector<int> layers = {};  ///< Empty: all backbone layers. The sources of each must be among them.
+  std::string kernels = {};      ///< Name of a kernel set; empty: SKIM_KERNELS, or the best this machine runs.
+  bool strict = true;            ///< Refuse attention tensors that a layer has no use for; otherwise they are ignored.
+};
+
+/// Layers packed once for one kernel set. Immutable: any number of threads may call forward, each on its own batch.
+/// A copy shares the weights.
+class Model {
+ public:
+  /// Throws Error{tensor_mismatch} listing every missing, misshapen or (if strict) unexpected tensor of these layers,
+  /// Error{invalid_argument} for layers that do not exist or lack their source, Error{unavailable} for the kernel set,
+  /// Error{out_of_memory}.
+  explicit Model(const Checkpoint& checkpoint, const ModelOptions& options = {});
+
+  const V41Config& config() const;
+  const std::vector<int>& layers() const;  ///< Ascending.
+  std::string_view kernels() const;        ///< Name of the kernel set in use.
+  std::int64_t weight_bytes() const;       ///< Bytes held by packed weights.
+
+  /// Attention of one layer for all tokens of a batch. x: [tokens, dim], normalized by the caller; out: [tokens, dim],
+  /// may be the same memory as x. Tokens lie in the order of the sequences given to KvCache::begin.
+  /// Throws Error{invalid_argument} for a shape that does not fit, Error{wrong_order} naming the source layer that has
+  /// not run in this batch, or if the layer has run already; Error{out_of_memory}. After an error the batch can still
+  /// be dropped, or the layer tried again.
+  void forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2> out, Trace* trace = nullptr) const;
+
+  struct Impl;
+  const std::shared_ptr<const Impl>& impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace skim

@@ -1,0 +1,58 @@
+// Watching a layer at work, and correcting what it selects.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "skim/tensor.hpp"
+
+namespace skim {
+
+/// Rows of one named tensor that belong to one sequence of the batch.
+struct TraceRows {
+  int layer = 0;
+  std::string_view name;     ///< As in docs/cases.md: qr, q_rope, window_kv, latent, index_q, ..., out.
+  int sequence = 0;          ///< Index in the list given to KvCache::begin.
+  std::int64_t first = 0;    ///< Position of the first row, or group number for latent, index_k_new, compress_kv_new.
+  View<const bf16, 2> rows;  ///< Heads and groups of heads are folded into the width.
+};
+
+/// Scores of one query: -inf or absent where the query may not look. `scores[t]` belongs to compressed position t.
+struct TraceScores {
+  int layer = 0;
+  int sequence = 0;
+  std::int64_t position = 0;  ///< Of the query.
+  std::span<const float> scores;
+};
+
+/// What one query chose: compressed positions or candidate blocks, ascending. May be replaced.
+struct TraceSelection {
+  int layer = 0;
+  int sequence = 0;
+  std::int64_t position = 0;          ///< Of the query.
+  std::int64_t limit = 0;             ///< Entries are below this.
+  std::vector<std::int32_t>& chosen;  ///< A replacement stays ascending, below `limit`, and no longer than top-k.
+};
+
+/// Passed to Model::forward. Every function does nothing unless overridden. Calls come from the calling thread, in
+/// order of computation; large batches arrive in pieces. A replaced selection is used for everything after it in the
+/// batch.
+class Trace {
+ public:
+  virtual ~Trace() = default;
+  /// Whether `rows` wants this tensor; unwanted ones are not even unpacked.
+  virtual bool wants(std::string_view name) { return static_cast<void>(name), false; }
+  virtual void rows(const TraceRows&) {}
+  /// Index scores before the candidate mask. Asked for with wants("index_score").
+  virtual void scores(const TraceScores&) {}
+  virtual void candidates(const TraceSelection&) {}
+  virtual void selection(const TraceSelection&) {}
+  /// `done` of `total` tokens of the batch have passed through the layer.
+  virtual void progress(int layer, std::int64_t done, std::int64_t total) {
+    static_cast<void>(layer), static_cast<void>(done), static_cast<void>(total);
+  }
+};
+
+}  // namespace skim

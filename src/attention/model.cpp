@@ -1,0 +1,153 @@
+#include "skim/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+
+#include "attention/layer_run.hpp"
+#include "kernels/registry.hpp"
+#include "skim/cache.hpp"
+#include "skim/error.hpp"
+
+namespace skim {
+namespace {
+
+struct LoadedLayer {
+  LayerRole role;
+  LayerWeights weights;
+};
+
+}  // namespace
+
+struct Model::Impl {
+  V41Config config;
+  std::vector<int> layers;
+  const KernelSet* kernel_set = nullptr;
+  std::map<int, LoadedLayer> loaded;
+  RopeTable plain_rope, compressed_rope;  ///< Ratio 0; any other ratio.
+  std::shared_ptr<const CacheLayout> layout;
+};
+
+namespace {
+
+std::vector<int> wanted_layers(const V41Config& config, const std::vector<int>& asked) {
+  std::vector<int> layers = asked;
+  if (layers.empty()) {
+    for (int layer = 0; layer < config.n_layers; ++layer) layers.push_back(layer);
+  }
+  std::sort(layers.begin(), layers.end());
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return layers;
+}
+
+void require_source(const std::vector<int>& layers, int layer, int source, std::string_view what) {
+  if (source < 0 || std::binary_search(layers.begin(), layers.end(), source)) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("layer {} needs layer {} ({}), which is not among the layers of the model", layer, source, what));
+}
+
+void check_layers(const V41Config& config, const std::vector<int>& layers) {
+  for (const int layer : layers) {
+    const LayerRole role = layer_role(config, layer);
+    require_source(layers, layer, role.kv_source, "source of its compressed rows");
+    require_source(layers, layer, role.index_source, "source of its selection");
+    require_source(layers, layer, role.candidate_source, "source of its candidate blocks");
+  }
+}
+
+void check_tensors(const Checkpoint& checkpoint, const std::vector<int>& layers, bool strict) {
+  std::string list;
+  for (const TensorProblem& problem : checkpoint.problems(layers)) {
+    if (problem.kind == TensorProblem::Kind::unexpected && !strict) continue;
+    list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", problem.name, problem.what);
+  }
+  if (!list.empty()) throw Error(ErrorCode::tensor_mismatch, "checkpoint: " + list);
+}
+
+void require_run(const Batch::Impl& batch, int layer, int source) {
+  if (source < 0 || source == layer || batch.ran[batch.layout().slot(source)]) return;
+  throw Error(ErrorCode::wrong_order,
+              fmt::format("layer {}: its source, layer {}, has not run in this batch", layer, source));
+}
+
+void check_shape(std::string_view name, const std::array<std::int64_t, 2>& shape,
+                 const std::array<std::int64_t, 2>& strides, std::int64_t tokens, std::int64_t dim) {
+  if (shape[0] != tokens || shape[1] != dim) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} has shape [{}, {}], expected [{}, {}] (tokens, dim)", name,
+                                                         shape[0], shape[1], tokens, dim));
+  }
+  if (strides[1] != 1 || (tokens > 1 && strides[0] < dim)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has strides [{}, {}], expected rows at least {} apart and elements next to each other",
+                            name, strides[0], strides[1], dim));
+  }
+}
+
+}  // namespace
+
+Model::Model(const Checkpoint& checkpoint, const ModelOptions& options) {
+  try {
+    auto impl = std::make_shared<Impl>();
+    impl->config = checkpoint.config();
+    impl->kernel_set = &choose_kernel_set(options.kernels);
+    impl->layers = wanted_layers(impl->config, options.layers);
+    check_layers(impl->config, impl->layers);
+    check_tensors(checkpoint, impl->layers, options.strict);
+    Memory& memory = impl->kernel_set->memory();
+    for (const int layer : impl->layers) {
+      impl->loaded.emplace(layer, LoadedLayer{layer_role(impl->config, layer),
+                                              load_layer(checkpoint, layer, impl->kernel_set->kernels(), memory)});
+    }
+    impl->plain_rope = RopeTable(rope_parameters(impl->config, 0));
+    impl->compressed_rope = RopeTable(rope_parameters(impl->config, 1));
+    impl->layout = std::make_shared<CacheLayout>(cache_layout(impl->config, impl->layers, memory));
+    impl_ = std::move(impl);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, "model: out of memory while loading weights");
+  }
+}
+
+const V41Config& Model::config() const { return impl_->config; }
+const std::vector<int>& Model::layers() const { return impl_->layers; }
+std::string_view Model::kernels() const { return impl_->kernel_set->name; }
+
+std::int64_t Model::weight_bytes() const {
+  std::int64_t total = 0;
+  for (const auto& [layer, loaded] : impl_->loaded) total += loaded.weights.bytes();
+  return total;
+}
+
+void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2> out, Trace* trace) const {
+  const auto found = impl_->loaded.find(layer);
+  if (found == impl_->loaded.end()) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("layer {} is not among the layers of the model", layer));
+  }
+  Batch::Impl& state = batch.impl();
+  if (state.cache->layout != impl_->layout) {
+    throw Error(ErrorCode::invalid_argument, "batch: its cache was made for another model");
+  }
+  if (state.committed) throw Error(ErrorCode::wrong_order, "batch: committed already");
+  const auto& [role, weights] = found->second;
+  const std::size_t slot = impl_->layout->slot(layer);
+  if (state.ran[slot])
+    throw Error(ErrorCode::wrong_order, fmt::format("layer {} has run in this batch already", layer));
+  for (const int source : {role.kv_source, role.index_source, role.candidate_source}) require_run(state, layer, source);
+  check_shape("x", x.shape, x.strides, state.tokens, impl_->config.dim);
+  check_shape("out", out.shape, out.strides, state.tokens, impl_->config.dim);
+  try {
+    run_v41_layer({impl_->config, layer, role, weights, role.ratio == 0 ? impl_->plain_rope : impl_->compressed_rope,
+                   impl_->kernel_set->kernels(), state, slot, trace},
+                  x, out);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("layer {}: out of memory", layer));
+  }
+  state.ran[slot] = true;
+}
+
+KvCache::KvCache(const Model& model, const CacheOptions& options)
+    : impl_(std::make_shared<Impl>(model.impl()->layout, options)) {}
+
+}  // namespace skim

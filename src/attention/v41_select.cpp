@@ -1,0 +1,226 @@
+// Which compressed positions each query attends to: SPEC section 2, steps 4 to 6.
+#include <algorithm>
+#include <cmath>
+
+#include "attention/layer_run.hpp"
+#include "formats/bf16.hpp"
+#include "skim/error.hpp"
+
+namespace skim {
+namespace {
+
+/// Queries and head weights of a tile, as the score kernel wants them.
+struct IndexInput {
+  IndexShape shape;
+  const std::byte* queries = nullptr;  ///< [rows, heads] packed rows.
+  View<float, 2> weights;              ///< [rows, heads]
+};
+
+/// Query row of the tile with what it may look at.
+struct IndexRow {
+  int sequence = 0;
+  std::int64_t row = 0;  ///< In the tile.
+  std::int64_t position = 0;
+  std::int64_t visible = 0;  ///< Compressed positions.
+};
+
+std::vector<IndexRow> index_rows(const LayerRun& run, const Tile& tile) {
+  std::vector<IndexRow> rows;
+  for (const TilePiece& piece : tile.pieces) {
+    for (std::int64_t i = 0; i < piece.rows; ++i) {
+      const std::int64_t position = piece.position + i;
+      rows.push_back({piece.sequence, piece.first_row + i, position, (position + 1) / run.role.ratio});
+    }
+  }
+  return rows;
+}
+
+void show_queries(const LayerRun& run, const Tile& tile, const IndexInput& input) {
+  if (!run.traces("index_q")) return;
+  const Arena::Scope scope(run.arena());
+  const std::int64_t width = input.shape.layout.width;
+  const auto rows = run.arena().tensor<bf16, 2>({tile.rows, input.shape.heads * width});
+  for (std::int64_t i = 0; i < tile.rows * input.shape.heads; ++i) {
+    unpack_row(input.shape.layout, input.queries + i * input.shape.layout.bytes(), rows.data + i * width);
+  }
+  run.show("index_q", tile, rows);
+}
+
+IndexInput make_queries(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View<const bf16, 2> qr) {
+  const int heads = run.config.index_n_heads, width = run.config.index_head_dim;
+  IndexInput input{{heads, {RowFormat::fp4_e8m0, width}}, nullptr, {}};
+  const auto query = run.arena().tensor<bf16, 2>({tile.rows, std::int64_t{heads} * width});
+  run.kernels.linear(run.context(), qr, run.weights.indexer->wq_b, query);
+  run.rotate(query, width, run.angles(tile.positions), false);
+
+  const std::int64_t row_bytes = input.shape.layout.bytes(), count = tile.rows * heads;
+  std::byte* packed = run.arena().take<std::byte>(count * row_bytes);
+  run.kernels.pack_rows(run.context(), input.shape.layout, View<const bf16, 2>(query.data, {count, width}),
+                        {&packed, count, row_bytes}, 0);
+  input.queries = packed;
+  show_queries(run, tile, input);
+
+  // The published code multiplies the bf16 projection by the scale in bf16.
+  const auto scale = static_cast<float>(std::pow(width, -0.5) * std::pow(heads, -0.5));
+  const auto weights = run.arena().tensor<bf16, 2>({tile.rows, heads});
+  run.kernels.linear(run.context(), x, run.weights.indexer->weights_proj, weights);
+  input.weights = run.arena().tensor<float, 2>({tile.rows, heads});
+  for (std::int64_t i = 0; i < tile.rows * heads; ++i) {
+    weights.data[i] = to_bf16(to_float(weights.data[i]) * scale);
+    input.weights.data[i] = to_float(weights.data[i]);
+  }
+  run.show("index_weights", tile, weights);
+  return input;
+}
+
+/// Some queries of a tile whose scores are in memory at the same time.
+class ScoreTile {
+ public:
+  ScoreTile(const LayerRun& run, const Tile& tile, const IndexInput& input, std::span<const IndexRow> rows)
+      : run_(run), tile_(tile), input_(input), rows_(rows) {}
+
+  void process() {
+    const Arena::Scope scope(run_.arena());
+    if (run_.role.candidate_source >= 0) {
+      show_all_scores();
+      score(candidate_ranges());
+    } else {
+      score(full_ranges());
+      show_scores();
+    }
+    if (run_.role.is_candidate_source) publish_candidates();
+    publish_selection();
+  }
+
+ private:
+  std::int64_t token(const IndexRow& row) const { return tile_.first_token + row.row; }
+
+  std::vector<IndexRange> full_ranges() const {
+    std::vector<IndexRange> ranges;
+    for (const IndexRow& row : rows_) ranges.push_back({.visible = row.visible, .blocks = {}});
+    return ranges;
+  }
+
+  std::vector<IndexRange> candidate_ranges() const {
+    const Publication& candidates = run_.batch.candidates.at(run_.role.candidate_source);
+    std::vector<IndexRange> ranges;
+    for (const IndexRow& row : rows_) {
+      ranges.push_back({row.visible, true, candidates.list(token(row)), run_.config.candidate_block_size});
+    }
+    return ranges;
+  }
+
+  void score(std::vector<IndexRange> ranges) {
+    ranges_ = std::move(ranges);
+    scores_.clear();
+    std::vector<IndexQuery> queries;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const IndexRow& row = rows_[i];
+      const LayerCache& cache = run_.source_cache(row.sequence);
+      float* scores = run_.arena().take<float>(ranges_[i].slots());
+      scores_.push_back({scores, static_cast<std::size_t>(ranges_[i].slots())});
+      queries.push_back({input_.queries + row.row * input_.shape.heads * input_.shape.layout.bytes(),
+                         input_.weights.row(row.row), cache.keys.rows(), ranges_[i], scores});
+    }
+    run_.kernels.index_score(run_.context(), input_.shape, queries);
+  }
+
+  void show_scores() {
+    if (!run_.traces("index_score")) return;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      run_.trace->scores({run_.layer, rows_[i].sequence, rows_[i].position, scores_[i]});
+    }
+  }
+
+  /// With candidates only their blocks are scored; a watcher sees the scores of all visible positions.
+  void show_all_scores() {
+    if (!run_.traces("index_score")) return;
+    const Arena::Scope scope(run_.arena());
+    score(full_ranges());
+    show_scores();
+  }
+
+  void publish_candidates() {
+    Publication& published = run_.batch.candidates.at(run_.layer);
+    std::vector<BlockQuery> queries;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      queries.push_back({scores_[i], run_.config.candidate_block_size, run_.config.candidate_topk_blocks,
+                         published.entries(token(rows_[i])), published.count(token(rows_[i]))});
+    }
+    run_.kernels.select_blocks(run_.context(), queries);
+    for (const IndexRow& row : rows_) {
+      const std::int64_t size = run_.config.candidate_block_size;
+      offer(published, row, (row.visible + size - 1) / size, &Trace::candidates);
+    }
+  }
+
+  void publish_selection() {
+    Publication& published = run_.batch.selections.at(run_.layer);
+    std::vector<TopkQuery> queries;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      queries.push_back({scores_[i], ranges_[i], run_.config.index_topk, published.entries(token(rows_[i])),
+                         published.count(token(rows_[i]))});
+    }
+    run_.kernels.select_topk(run_.context(), queries);
+    for (const IndexRow& row : rows_) offer(published, row, row.visible, &Trace::selection);
+  }
+
+  /// Lets the trace see a list, and takes over its changes.
+  void offer(Publication& published, const IndexRow& row, std::int64_t limit,
+             void (Trace::*function)(const TraceSelection&)) {
+    if (run_.trace == nullptr) return;
+    const std::span<const std::int32_t> list = published.list(token(row));
+    std::vector<std::int32_t> chosen(list.begin(), list.end());
+    (run_.trace->*function)({run_.layer, row.sequence, row.position, limit, chosen});
+    check_replacement(published, row, limit, chosen);
+    std::copy(chosen.begin(), chosen.end(), published.entries(token(row)));
+    *published.count(token(row)) = static_cast<std::int32_t>(chosen.size());
+  }
+
+  void check_replacement(const Publication& published, const IndexRow& row, std::int64_t limit,
+                         const std::vector<std::int32_t>& chosen) const {
+    const bool ascending = std::adjacent_find(chosen.begin(), chosen.end(), std::greater_equal<>()) == chosen.end();
+    const bool inside = chosen.empty() || (chosen.front() >= 0 && chosen.back() < limit);
+    if (static_cast<std::int64_t>(chosen.size()) <= published.longest() && ascending && inside) return;
+    throw Error(ErrorCode::invalid_argument, "trace: replaced selection of layer " + std::to_string(run_.layer) +
+                                                 " at position " + std::to_string(row.position) +
+                                                 ", expected at most " + std::to_string(published.longest()) +
+                                                 " ascending entries below " + std::to_string(limit));
+  }
+
+  const LayerRun& run_;
+  const Tile& tile_;
+  const IndexInput& input_;
+  std::span<const IndexRow> rows_;
+  std::vector<IndexRange> ranges_;
+  std::vector<std::span<float>> scores_;
+};
+
+/// Scores of one query, at most.
+std::int64_t score_bytes(const LayerRun& run, const IndexRow& row) {
+  std::int64_t slots = row.visible;
+  if (run.role.candidate_source >= 0 && !run.traces("index_score")) {
+    slots = std::min(slots, std::int64_t{run.config.candidate_topk_blocks} * run.config.candidate_block_size);
+  }
+  return slots * static_cast<std::int64_t>(sizeof(float)) + 64;
+}
+
+}  // namespace
+
+void select(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View<const bf16, 2> qr) {
+  const Arena::Scope scope(run.arena());
+  const IndexInput input = make_queries(run, tile, x, qr);
+  const std::vector<IndexRow> rows = index_rows(run, tile);
+  const std::int64_t budget = run.batch.cache->options.workspace_bytes / 2;
+  for (std::size_t first = 0; first < rows.size();) {
+    std::size_t last = first + 1;
+    std::int64_t bytes = score_bytes(run, rows[first]);
+    while (last < rows.size() && bytes + score_bytes(run, rows[last]) <= budget) {
+      bytes += score_bytes(run, rows[last++]);
+    }
+    ScoreTile(run, tile, input, std::span(rows).subspan(first, last - first)).process();
+    first = last;
+  }
+}
+
+}  // namespace skim

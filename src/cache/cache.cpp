@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cache/batch_impl.hpp"
+#include "cache/cache_impl.hpp"
+#include "skim/error.hpp"
+
+namespace skim {
+namespace {
+
+void check_range(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("cache options: {} is {}, expected {} to {}", field, value, low, high));
+  }
+}
+
+void check_options(const CacheOptions& options) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  check_range("max_tokens", options.max_tokens, 1, std::int64_t{1} << 31);  // positions are 32-bit in selections
+  check_range("max_sequences", options.max_sequences, 1, most);
+  check_range("max_bytes", options.max_bytes, 0, std::int64_t{1} << 60);
+  check_range("page_rows", options.page_rows, 1, 1 << 20);
+  check_range("workspace_bytes", options.workspace_bytes, 0, most);
+  check_range("threads", options.threads, 0, 4096);
+}
+
+[[noreturn]] void over_limit(std::string_view limit, std::int64_t allowed, std::int64_t needed) {
+  throw Error(ErrorCode::limit_exceeded,
+              fmt::format("cache: {} is {}, but {} would be needed", limit, allowed, needed));
+}
+
+/// Checks the entries one by one and describes them; changes nothing.
+std::vector<BatchSequence> plan_batch(KvCache::Impl& cache, std::span<const BatchEntry> entries) {
+  if (entries.empty()) throw Error(ErrorCode::invalid_argument, "batch: no sequences, expected at least one");
+  std::vector<BatchSequence> plan;
+  std::set<std::int64_t> seen;
+  std::int64_t tokens = 0;
+  for (const BatchEntry& entry : entries) {
+    Sequence& sequence = cache.find(entry.sequence);
+    if (!seen.insert(entry.sequence.value).second) {
+      throw Error(ErrorCode::invalid_argument, fmt::format("batch: sequence {} is named twice", entry.sequence.value));
+    }
+    if (sequence.in_batch) {
+      throw Error(ErrorCode::wrong_order,
+                  fmt::format("batch: sequence {} is part of another batch", entry.sequence.value));
+    }
+    if (entry.tokens < 1) {
+      throw Error(ErrorCode::invalid_argument, fmt::format("batch: {} tokens for sequence {}, expected at least 1",
+                                                           entry.tokens, entry.sequence.value));
+    }
+    if (entry.tokens > cache.options.max_tokens - sequence.length) {
+      // The sum may not fit 64 bits, the difference does.
+      throw Error(ErrorCode::limit_exceeded,
+                  fmt::format("cache: max_tokens is {}, but sequence {} holds {} and would get {} more",
+                              cache.options.max_tokens, entry.sequence.value, sequence.length, entry.tokens));
+    }
+    plan.push_back(
+        {&sequence, sequence.length, entry.tokens, tokens, std::vector<StagedLayer>(cache.layout->layers.size())});
+    tokens += entry.tokens;
+  }
+  return plan;
+}
+
+}  // namespace
+
+KvCache::Impl::Impl(std::shared_ptr<const CacheLayout> cache_layout, const CacheOptions& cache_options)
+    : layout(std::move(cache_layout)), options(cache_options) {
+  check_options(options);
+}
+
+Sequence& KvCache::Impl::find(SequenceId id) {
+  const auto found = sequences.find(id.value);
+  if (found == sequences.end()) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("cache: there is no sequence {}", id.value));
+  }
+  return found->second;
+}
+
+std::unique_ptr<Context> KvCache::Impl::borrow_context() {
+  if (idle.empty()) {
+    idle.reserve(contexts.size() + 1);  // so that returning never allocates
+    auto context = std::make_unique<Context>(options.threads);
+    contexts.push_back(context.get());
+    return context;
+  }
+  std::unique_ptr<Context> context = std::move(idle.back());
+  idle.pop_back();
+  return context;
+}
+
+void KvCache::Impl::return_context(std::unique_ptr<Context> context) noexcept {
+  if (context != nullptr) idle.push_back(std::move(context));
+}
+
+KvCache::KvCache(KvCache&&) noexcept = default;
+KvCache& KvCache::operator=(KvCache&&) noexcept = default;
+KvCache::~KvCache() = default;
+
+SequenceId KvCache::add() {
+  const auto count = static_cast<std::int64_t>(impl_->sequences.size());
+  if (count >= impl_->options.max_sequences) over_limit("max_sequences", impl_->options.max_sequences, count + 1);
+  const SequenceId id{impl_->next_id};
+  impl_->sequences.emplace(id.value, Sequence(*impl_->layout, impl_->options.page_rows));
+  ++impl_->next_id;
+  return id;
+}
+
+void KvCache::remove(SequenceId id) {
+  if (impl_->find(id).in_batch) {
+    throw Error(ErrorCode::wrong_order, fmt::format("cache: sequence {} is part of a batch", id.value));
+  }
+  impl_->sequences.erase(id.value);
+}
+
+std::int64_t KvCache::length(SequenceId id) const { return impl_->find(id).length; }
+
+Batch KvCache::begin(std::span<const BatchEntry> entries) {
+  std::vector<BatchSequence> plan = plan_batch(*impl_, entries);
+  std::int64_t needed = bytes();
+  for (const BatchSequence& entry : plan) {
+    needed += entry.sequence->bytes_for(*impl_->layout, entry.start + entry.tokens) -
+              entry.sequence->bytes_for(*impl_->layout, entry.start);
+  }
+  if (impl_->options.max_bytes > 0 && needed > impl_->options.max_bytes) {
+    over_limit("max_bytes", impl_->options.max_bytes, needed);
+  }
+  auto batch = std::make_unique<Batch::Impl>();
+  batch->ran.resize(impl_->layout->layers.size());
+  batch->tokens = plan.back().first_token + plan.back().tokens;
+  batch->context = impl_->borrow_context();
+  batch->sequences = std::move(plan);
+  batch->cache = impl_;  // from here on the batch's destructor undoes what follows
+  for (BatchSequence& entry : batch->sequences) entry.sequence->in_batch = true;
+  for (BatchSequence& entry : batch->sequences) entry.sequence->fit(*impl_->layout, entry.start + entry.tokens);
+  return Batch(std::move(batch));
+}
+
+std::int64_t KvCache::bytes() const {
+  std::int64_t total = 0;
+  for (const auto& [id, sequence] : impl_->sequences) total += sequence.bytes();
+  return total;
+}
+
+std::int64_t KvCache::workspace_bytes() const {
+  std::int64_t total = 0;
+  for (const Context* context : impl_->contexts) total += context->scratch_bytes();
+  return total;
+}
+
+}  // namespace skim

@@ -1,0 +1,46 @@
+#include "cache/layout.hpp"
+
+#include <algorithm>
+
+#include "skim/cache.hpp"
+
+namespace skim {
+
+std::size_t CacheLayout::slot(int layer) const {
+  const auto found = std::lower_bound(layers.begin(), layers.end(), layer,
+                                      [](const LayerLayout& layout, int wanted) { return layout.layer < wanted; });
+  return static_cast<std::size_t>(found - layers.begin());
+}
+
+CacheLayout cache_layout(const V41Config& config, std::span<const int> layers, Memory& memory) {
+  CacheLayout cache{{}, &memory};
+  for (const int layer : layers) {
+    const LayerRole role = layer_role(config, layer);
+    LayerLayout layout;
+    layout.layer = layer;
+    layout.window = config.window_size;
+    layout.window_row = {RowFormat::fp8_e8m0, config.head_dim};
+    if (role.role == Role::full) {
+      layout.ratio = role.ratio;
+      layout.compressed_row = {RowFormat::fp4_e4m3, config.head_dim};
+      layout.key_row = {RowFormat::fp4_e8m0, config.index_head_dim};
+      layout.open_floats = 2 * static_cast<std::int64_t>(config.head_dim);
+    }
+    cache.layers.push_back(layout);
+  }
+  return cache;
+}
+
+CacheCost cache_cost(const V41Config& config, std::span<const int> layers) {
+  CacheCost cost;
+  for (const LayerLayout& layout : cache_layout(config, layers, host_memory()).layers) {
+    cost.bytes_fixed += layout.window_bytes() + layout.open_bytes();
+    if (layout.ratio > 0) {
+      cost.bytes_per_token +=
+          static_cast<double>(layout.compressed_row.bytes() + layout.key_row.bytes()) / layout.ratio;
+    }
+  }
+  return cost;
+}
+
+}  // namespace skim

@@ -1,0 +1,110 @@
+#include "skim/checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include "checkpoint/file_source.hpp"
+#include "checkpoint/json.hpp"
+#include "checkpoint/layer_check.hpp"
+#include "checkpoint/synthetic.hpp"
+#include "skim/error.hpp"
+
+namespace skim {
+
+struct Checkpoint::Impl {
+  V41Config config;
+  std::shared_ptr<const TensorSource> source;
+};
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kCaseFormat = "attention-case/1";
+
+Checkpoint::Impl open_case(const SafetensorsFile& file) {
+  const auto& metadata = file.metadata();
+  const std::string name = file.path().string();
+  const auto text = [&](const char* key) -> const std::string& {
+    const auto found = metadata.find(key);
+    if (found == metadata.end()) {
+      throw Error(ErrorCode::bad_file, fmt::format("{}: metadata has no '{}', expected in a case file", name, key));
+    }
+    return found->second;
+  };
+  if (text("model") != "deepseek_v41") {
+    throw Error(ErrorCode::bad_config,
+                fmt::format("{}: model is '{}', expected 'deepseek_v41'", name, shortened(text("model"))));
+  }
+  const V41Config config = parse_config(text("config"), name + ": config");
+  if (!metadata.contains("weights")) return {config, make_file_source(file, "weights/")};
+  if (text("weights") != "filler/1") {
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: weights are '{}', expected 'filler/1'", name, shortened(text("weights"))));
+  }
+  return {config, make_synthetic_source(config, 0)};
+}
+
+Checkpoint::Impl open_file(const fs::path& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const auto format = file.metadata().find("format");
+  if (format != file.metadata().end() && format->second == kCaseFormat) return open_case(file);
+  const fs::path config = path.parent_path() / "config.json";
+  return {parse_config(read_text(config), config.string()), make_file_source(file, "")};
+}
+
+Checkpoint::Impl open_folder(const fs::path& folder) {
+  const fs::path config = folder / "config.json";
+  const fs::path index = folder / "model.safetensors.index.json";
+  const fs::path single = folder / "model.safetensors";
+  const V41Config parsed = parse_config(read_text(config), config.string());
+  if (fs::exists(index)) return {parsed, make_sharded_source(index)};
+  if (fs::exists(single)) return {parsed, make_file_source(SafetensorsFile::open(single), "")};
+  throw Error(ErrorCode::io, fmt::format("{}: neither {} nor {}", folder.string(), index.filename().string(),
+                                         single.filename().string()));
+}
+
+void require(const Checkpoint::Impl& impl, std::string_view name) {
+  if (impl.source->contains(name)) return;
+  throw Error(ErrorCode::tensor_mismatch, fmt::format("checkpoint: there is no tensor {}", name));
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw Error(ErrorCode::io, fmt::format("{}: no such file or folder", path.string()));
+  }
+  return Checkpoint(std::make_shared<Impl>(fs::is_directory(path, ignored) ? open_folder(path) : open_file(path)));
+}
+
+Checkpoint Checkpoint::synthetic(const V41Config& config, std::uint64_t seed) {
+  validate(config);
+  return Checkpoint(std::make_shared<Impl>(Impl{config, make_synthetic_source(config, seed)}));
+}
+
+const V41Config& Checkpoint::config() const { return impl_->config; }
+
+std::vector<TensorInfo> Checkpoint::tensors() const {
+  std::vector<TensorInfo> list;
+  for (const std::string& name : impl_->source->names()) list.push_back(impl_->source->info(name));
+  return list;
+}
+
+bool Checkpoint::contains(std::string_view name) const { return impl_->source->contains(name); }
+
+TensorInfo Checkpoint::info(std::string_view name) const {
+  require(*impl_, name);
+  return impl_->source->info(name);
+}
+
+Tensor Checkpoint::tensor(std::string_view name) const {
+  require(*impl_, name);
+  return impl_->source->load(name);
+}
+
+std::vector<TensorProblem> Checkpoint::problems(std::span<const int> layers) const {
+  return check_layers(impl_->config, *impl_->source, layers);
+}
+
+}  // namespace skim

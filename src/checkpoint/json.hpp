@@ -1,0 +1,65 @@
+// Strict JSON, and objects whose fields are checked as they are read.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skim/error.hpp"
+
+namespace skim {
+
+/// Deepest nesting that parse_json accepts: real headers and configurations stay below 5.
+inline constexpr std::size_t kMaxJsonDepth = 64;
+
+/// Parses one JSON document. Throws Error(code) on one line with `name` and, for syntax, the offset in bytes: on a
+/// syntax error, invalid UTF-8, anything behind the document, a key used twice in one object, nesting beyond
+/// kMaxJsonDepth and numbers that a double cannot hold.
+nlohmann::json parse_json(std::string_view text, const std::string& name, ErrorCode code);
+
+/// `text` made fit for a message: one line, cut off after about 60 bytes (between UTF-8 characters).
+std::string shortened(std::string_view text);
+
+/// A JSON object whose fields are checked when they are asked for. Every accessor throws Error(code) with the name, the
+/// key, what was found and what was expected; a field that is null counts as absent. Refers to `value`, which must
+/// outlive it.
+class JsonObject {
+ public:
+  /// `name` starts every message, e.g. "config.json". Throws if `value` is not an object.
+  JsonObject(const nlohmann::json& value, std::string name, ErrorCode code);
+
+  const nlohmann::json& value() const { return *value_; }
+  bool has(std::string_view key) const;
+
+  /// A JSON integer, or a float without fraction such as 10000.0, in [low, high].
+  std::int64_t integer(std::string_view key, std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+                       std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
+  /// Any JSON number; always finite.
+  double number(std::string_view key) const;
+  bool boolean(std::string_view key) const;
+  std::string text(std::string_view key) const;
+  /// A list of integers, each as in integer().
+  std::vector<int> integers(std::string_view key) const;
+  /// A list of JSON integers from 0 to 2^63 - 1; floats are refused even without fraction.
+  std::vector<std::int64_t> sizes(std::string_view key) const;
+  /// The object under `key`; its messages name the whole path, e.g. "text_config.rope_scaling.factor".
+  JsonObject object(std::string_view key) const;
+
+  /// Throws "<name>: <path>.<key> is <found>, expected <expected>".
+  [[noreturn]] void fail(std::string_view key, std::string_view expected) const;
+
+ private:
+  const nlohmann::json* find(std::string_view key) const;
+  const nlohmann::json& array(std::string_view key, std::string_view expected) const;
+  [[noreturn]] void fail(std::string_view key, const nlohmann::json* found, std::string_view expected) const;
+
+  const nlohmann::json* value_;
+  std::string name_;
+  std::string path_;  ///< Of this object within the document, with a trailing dot if not empty.
+  ErrorCode code_;
+};
+
+}  // namespace skim

@@ -1,0 +1,100 @@
+#include "checkpoint/layer_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "checkpoint/dtype.hpp"
+#include "checkpoint/tensor_names.hpp"
+
+namespace skim {
+namespace {
+
+std::string dtype_choices(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::linear:
+    case TensorKind::plain:
+      return "F8_E4M3 or BF16";
+    case TensorKind::compressor:
+    case TensorKind::norm:
+    case TensorKind::sink:
+      return "BF16 or F32";
+  }
+  return "";
+}
+
+bool dtype_fits(TensorKind kind, DType dtype) {
+  if (dtype == DType::bf16) return true;
+  return kind == TensorKind::linear || kind == TensorKind::plain ? dtype == DType::f8_e4m3 : dtype == DType::f32;
+}
+
+class LayerCheck {
+ public:
+  LayerCheck(const V41Config& config, const TensorSource& source) : config_(config), source_(source) {}
+
+  void check(int layer) {
+    for (const LayerTensor& tensor : layer_tensors(config_, layer)) {
+      expected_.insert(tensor.name);
+      if (check_tensor(tensor.name, tensor.shape, dtype_choices(tensor.kind),
+                       [&](DType dtype) { return dtype_fits(tensor.kind, dtype); }) &&
+          source_.info(tensor.name).dtype == DType::f8_e4m3) {
+        const std::string scale = scale_name(tensor.name);
+        expected_.insert(scale);
+        check_tensor(scale, scale_shape(tensor.shape), "F8_E8M0", [](DType dtype) { return dtype == DType::f8_e8m0; });
+      }
+    }
+    prefixes_.push_back(layer_prefix(config_, layer));
+  }
+
+  std::vector<TensorProblem> finish() {
+    for (const std::string& name : source_.names()) {
+      const bool ours = std::any_of(prefixes_.begin(), prefixes_.end(),
+                                    [&](const std::string& prefix) { return name.starts_with(prefix); });
+      if (ours && !expected_.contains(name)) {
+        problems_.push_back({TensorProblem::Kind::unexpected, name, "the layer has no use for it"});
+      }
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  template <class Fits>
+  bool check_tensor(const std::string& name, const std::vector<std::int64_t>& shape, const std::string& dtypes,
+                    Fits dtype_ok) {
+    if (!source_.contains(name)) {
+      problems_.push_back({TensorProblem::Kind::missing, name,
+                           fmt::format("missing, expected shape {} of {}", shape_text(shape), dtypes)});
+      return false;
+    }
+    const TensorInfo info = source_.info(name);
+    if (info.shape != shape) {
+      problems_.push_back({TensorProblem::Kind::mismatched, name,
+                           fmt::format("shape {}, expected {}", shape_text(info.shape), shape_text(shape))});
+    } else if (!dtype_ok(info.dtype)) {
+      problems_.push_back({TensorProblem::Kind::mismatched, name,
+                           fmt::format("dtype {}, expected {}", dtype_name(info.dtype), dtypes)});
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  const V41Config& config_;
+  const TensorSource& source_;
+  std::vector<std::string> prefixes_;
+  std::set<std::string> expected_;
+  std::vector<TensorProblem> problems_;
+};
+
+}  // namespace
+
+std::vector<TensorProblem> check_layers(const V41Config& config, const TensorSource& source,
+                                        std::span<const int> layers) {
+  LayerCheck check(config, source);
+  for (const int layer : layers) check.check(layer);
+  return check.finish();
+}
+
+}  // namespace skim

@@ -1,0 +1,153 @@
+#include "checkpoint/synthetic.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+
+#include "checkpoint/tensor_names.hpp"
+#include "formats/bf16.hpp"
+#include "formats/e4m3.hpp"
+#include "kernels/memory.hpp"
+#include "skim/checkpoint.hpp"
+#include "skim/error.hpp"
+
+namespace skim {
+namespace {
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+/// What the elements of a tensor are.
+enum class Content { weight, fp8_code, scale, norm, sink };
+
+struct Plan {
+  Content content;
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  std::int64_t in_features = 0;  ///< Of the weight that is being made or scaled.
+};
+
+/// An uninitialized tensor that owns its bytes.
+template <class T>
+std::pair<Tensor, T*> make_tensor(DType dtype, std::vector<std::int64_t> shape) {
+  Tensor tensor{dtype, std::move(shape), {}, nullptr};
+  const std::int64_t bytes = tensor.elements() * static_cast<std::int64_t>(sizeof(T));
+  auto buffer = std::make_shared<Buffer>(host_memory(), bytes);
+  tensor.bytes = {buffer->data(), static_cast<std::size_t>(bytes)};
+  T* data = buffer->as<T>();
+  tensor.owner = std::move(buffer);
+  return {tensor, data};
+}
+
+template <class T, class Element>
+Tensor fill(DType dtype, const std::vector<std::int64_t>& shape, Element element) {
+  auto [tensor, data] = make_tensor<T>(dtype, shape);
+  const std::int64_t count = tensor.elements();
+  for (std::int64_t i = 0; i < count; ++i) data[i] = element(static_cast<std::uint64_t>(i));
+  return tensor;
+}
+
+Tensor generate(const Plan& plan, const FillerStream& stream) {
+  const double amplitude = std::sqrt(3.0 / static_cast<double>(plan.in_features));
+  switch (plan.content) {
+    case Content::weight:
+      return fill<bf16>(plan.dtype, plan.shape,
+                        [&](std::uint64_t i) { return to_bf16(static_cast<float>(stream.value(i) * amplitude)); });
+    case Content::fp8_code:
+      return fill<std::uint8_t>(plan.dtype, plan.shape, [&](std::uint64_t i) {
+        return e4m3_from_float(static_cast<float>(448.0 * stream.value(i)));
+      });
+    case Content::scale: {
+      const int exponent = static_cast<int>(std::floor(std::log2(amplitude / 448.0)));
+      return fill<std::uint8_t>(plan.dtype, plan.shape, [&](std::uint64_t i) {
+        return static_cast<std::uint8_t>(127 + exponent + static_cast<int>(stream.bits(i) % 3) - 1);
+      });
+    }
+    case Content::norm:
+      return fill<bf16>(plan.dtype, plan.shape,
+                        [&](std::uint64_t i) { return to_bf16(static_cast<float>(1.0 + 0.1 * stream.value(i))); });
+    case Content::sink:
+      return fill<float>(plan.dtype, plan.shape, [&](std::uint64_t i) { return static_cast<float>(stream.value(i)); });
+  }
+  return {};
+}
+
+class SyntheticSource final : public TensorSource {
+ public:
+  SyntheticSource(const V41Config& config, std::uint64_t seed) : seed_(seed) {
+    for (int layer = 0; layer < config.layer_count(); ++layer) {
+      for (const LayerTensor& tensor : layer_tensors(config, layer)) add(tensor, config.weight_type);
+    }
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> list;
+    for (const auto& [name, plan] : plans_) list.push_back(name);
+    return list;
+  }
+  bool contains(std::string_view name) const override { return plans_.find(name) != plans_.end(); }
+  TensorInfo info(std::string_view name) const override {
+    const Plan& plan = plans_.find(name)->second;
+    Tensor shape_only{plan.dtype, plan.shape, {}, nullptr};
+    return {std::string(name), plan.dtype, plan.shape, 0, shape_only.elements() * dtype_bits(plan.dtype) / 8};
+  }
+  Tensor load(std::string_view name) const override {
+    return generate(plans_.find(name)->second, FillerStream(name, seed_));
+  }
+
+ private:
+  void add(const LayerTensor& tensor, WeightType type) {
+    switch (tensor.kind) {
+      case TensorKind::sink:
+        plans_[tensor.name] = {Content::sink, DType::f32, tensor.shape, 1};
+        return;
+      case TensorKind::norm:
+        plans_[tensor.name] = {Content::norm, DType::bf16, tensor.shape, 1};
+        return;
+      case TensorKind::linear:
+        if (type == WeightType::fp8) {
+          plans_[tensor.name] = {Content::fp8_code, DType::f8_e4m3, tensor.shape, tensor.shape[1]};
+          plans_[scale_name(tensor.name)] = {Content::scale, DType::f8_e8m0, scale_shape(tensor.shape),
+                                             tensor.shape[1]};
+          return;
+        }
+        [[fallthrough]];
+      case TensorKind::compressor:
+      case TensorKind::plain:
+        plans_[tensor.name] = {Content::weight, DType::bf16, tensor.shape, tensor.shape[1]};
+        return;
+    }
+  }
+
+  std::uint64_t seed_;
+  std::map<std::string, Plan, std::less<>> plans_;
+};
+
+}  // namespace
+
+FillerStream::FillerStream(std::string_view name, std::uint64_t seed)
+    : start_(fnv1a(name) + seed * 0xD1342543DE82EF95u) {}
+
+std::uint64_t FillerStream::bits(std::uint64_t element) const {
+  std::uint64_t z = start_ + (element + 1) * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  z ^= z >> 31;
+  return z >> 40;
+}
+
+std::shared_ptr<const TensorSource> make_synthetic_source(const V41Config& config, std::uint64_t seed) {
+  return std::make_shared<SyntheticSource>(config, seed);
+}
+
+Tensor synthetic_input(std::string_view name, std::vector<std::int64_t> shape) {
+  const FillerStream stream(name, 0);
+  return fill<bf16>(DType::bf16, shape,
+                    [&](std::uint64_t i) { return to_bf16(static_cast<float>(stream.value(i) * std::sqrt(3.0))); });
+}
+
+}  // namespace skim

@@ -1,0 +1,112 @@
+// Index scores with the published rounding: each per-head dot, its product with the weight and the sum are bf16. A task
+// is a stretch of one query's slots, so that a single query over a long context keeps every thread busy.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/parallel.hpp"
+#include "kernels/portable/portable.hpp"
+#include "kernels/portable/vectors.hpp"
+#include "kernels/portable/widen.hpp"
+
+namespace skim::portable {
+namespace {
+
+// Keys widened at one time: 24 KiB at width 128, within the first-level cache.
+constexpr std::int64_t kKeys = 48;
+// Slots of a task: a query's heads are widened once for all of them.
+constexpr std::int64_t kTaskSlots = 8 * kKeys;
+
+/// Where one thread keeps what it works on.
+struct Workspace {
+  std::int64_t stride;  // of widened rows
+  float* queries;       // [heads, stride]
+  float* keys;          // [kKeys, stride]
+  float* dots;          // [heads, kKeys]
+
+  static std::int64_t bytes(const IndexShape& shape) {
+    const std::int64_t stride = round_up(shape.layout.width, kLanes);
+    return ((shape.heads + kKeys) * stride + shape.heads * kKeys) * static_cast<std::int64_t>(sizeof(float));
+  }
+  Workspace(const IndexShape& shape, float* memory) : stride(round_up(shape.layout.width, kLanes)) {
+    queries = memory;
+    keys = queries + shape.heads * stride;
+    dots = keys + kKeys * stride;
+  }
+};
+
+/// scores[i] = bf16(sum over heads of bf16(relu(bf16(dot)) * weight)), the heads in order.
+void combine_heads(const float* dots, const float* weights, int heads, std::int64_t count, float* scores) {
+  for (std::int64_t first = 0; first < count; first += kLanes) {
+    Floats total = spread(0.0f);
+    for (int head = 0; head < heads; ++head) {
+      const Floats dot = round_bf16(load(dots + head * kKeys + first));
+      const Floats positive = dot < spread(0.0f) ? spread(0.0f) : dot;
+      total += round_bf16(positive * weights[head]);
+    }
+    const Floats rounded = round_bf16(total);
+    for (std::int64_t i = first; i < std::min(first + kLanes, count); ++i) scores[i] = rounded[i - first];
+  }
+}
+
+/// Slots [first, first + count), count <= kKeys. Positions that cannot be seen are not read.
+void score_keys(const IndexShape& shape, const IndexQuery& query, std::int64_t first, std::int64_t count,
+                const Workspace& space) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t position = query.range.position(first + i);
+    float* key = space.keys + i * space.stride;
+    if (position < query.range.visible) {
+      widen_row(shape.layout, query.keys.row(position), key);
+    } else {
+      std::fill_n(key, space.stride, 0.0f);
+    }
+  }
+  std::fill_n(space.dots, shape.heads * kKeys, 0.0f);
+  add_dots({space.queries, shape.heads, space.stride}, {space.keys, count, space.stride}, shape.layout.width,
+           space.dots, kKeys);
+  float* scores = query.scores + first;
+  combine_heads(space.dots, query.weights, shape.heads, count, scores);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (query.range.position(first + i) >= query.range.visible) scores[i] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+struct Task {
+  const IndexQuery* query;
+  std::int64_t first, last;  // slots
+};
+
+std::int64_t task_count(const IndexQuery& query) { return (query.range.slots() + kTaskSlots - 1) / kTaskSlots; }
+
+std::span<const Task> split(Arena& arena, std::span<const IndexQuery> queries) {
+  std::int64_t count = 0;
+  for (const IndexQuery& query : queries) count += task_count(query);
+  Task* tasks = arena.take<Task>(count);
+  Task* next = tasks;
+  for (const IndexQuery& query : queries) {
+    for (std::int64_t first = 0; first < query.range.slots(); first += kTaskSlots) {
+      *next++ = {&query, first, std::min(first + kTaskSlots, query.range.slots())};
+    }
+  }
+  return {tasks, next};
+}
+
+}  // namespace
+
+void index_score(Context& context, const IndexShape& shape, std::span<const IndexQuery> queries) {
+  const Arena::Scope scope(context.arena());
+  const std::span<const Task> tasks = split(context.arena(), queries);
+  context.reserve_thread_scratch(Workspace::bytes(shape));
+  parallel_for(
+      context, static_cast<std::int64_t>(tasks.size()), kLeastParallelWork, [&](std::int64_t item, int thread) {
+        const Task& task = tasks[static_cast<std::size_t>(item)];
+        const Workspace space(shape, context.thread_scratch<float>(thread));
+        for (int head = 0; head < shape.heads; ++head) {
+          widen_row(shape.layout, task.query->query + head * shape.layout.bytes(), space.queries + head * space.stride);
+        }
+        for (std::int64_t first = task.first; first < task.last; first += kKeys) {
+          score_keys(shape, *task.query, first, std::min(kKeys, task.last - first), space);
+        }
+      });
+}
+
+}  // namespace skim::portable

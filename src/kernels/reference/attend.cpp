@@ -1,0 +1,99 @@
+// Attention over the window and the selected rows, after seeds 002, sparse_attn_kernel.
+#include <algorithm>
+#include <cmath>
+
+#include "formats/bf16.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/reference/reference.hpp"
+
+namespace skim::reference {
+namespace {
+
+constexpr float kLowestMaximum = -1e30f;
+
+/// Running softmax of one head.
+struct HeadState {
+  float maximum = kLowestMaximum;
+  float denominator = 0;
+};
+
+/// Row i of the list: window rows oldest first, then selected rows ascending.
+void widen_row(const AttendShape& shape, const AttendQuery& query, std::int64_t i, float* row) {
+  if (i < query.window_count) {
+    unpack_row(shape.window_layout, query.window.row(query.window_first + i), row);
+  } else {
+    const std::int32_t position = query.selected[static_cast<std::size_t>(i - query.window_count)];
+    unpack_row(shape.selected_layout, query.selected_rows.row(position), row);
+  }
+}
+
+/// Takes `count` widened rows [count, key_width] into the average `out` [value_width] of one head.
+void attend_block(const AttendShape& shape, const bf16* query, const float* rows, std::int64_t count, HeadState& head,
+                  float* out) {
+  float probability[kAttendBlock];
+  float maximum = head.maximum;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float* row = rows + i * shape.key_width;
+    float dot = 0;
+    for (int c = 0; c < shape.key_width; ++c) dot += to_float(query[c]) * row[c];
+    probability[i] = dot * shape.scale;
+    maximum = std::max(maximum, probability[i]);
+  }
+  const float rescale = std::exp(head.maximum - maximum);
+  float sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    probability[i] = std::exp(probability[i] - maximum);
+    sum += probability[i];
+  }
+  for (int c = 0; c < shape.value_width; ++c) out[c] *= rescale;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float* row = rows + i * shape.key_width;
+    const float weight = round_bf16(probability[i]);
+    for (int c = 0; c < shape.value_width; ++c) out[c] += weight * row[c];
+  }
+  head.denominator = head.denominator * rescale + sum;
+  head.maximum = maximum;
+}
+
+void finish_head(const AttendShape& shape, int h, HeadState head, const float* average, bf16* out) {
+  if (shape.sink != nullptr) head.denominator += std::exp(shape.sink[h] - head.maximum);
+  for (int c = 0; c < shape.value_width; ++c) {
+    out[c] = head.denominator > 0 || std::isnan(head.denominator) ? to_bf16(average[c] / head.denominator) : bf16{0};
+  }
+}
+
+void attend_query(const AttendShape& shape, const AttendQuery& query, float* rows, float* average, HeadState* heads) {
+  std::fill_n(average, static_cast<std::int64_t>(shape.heads) * shape.value_width, 0.0f);
+  std::fill_n(heads, shape.heads, HeadState{});
+  const std::int64_t total = query.window_count + static_cast<std::int64_t>(query.selected.size());
+  for (std::int64_t first = 0; first < total; first += kAttendBlock) {
+    const std::int64_t count = std::min<std::int64_t>(kAttendBlock, total - first);
+    for (std::int64_t i = 0; i < count; ++i) widen_row(shape, query, first + i, rows + i * shape.key_width);
+    for (int h = 0; h < shape.heads; ++h) {
+      attend_block(shape, query.query + static_cast<std::int64_t>(h) * shape.key_width, rows, count, heads[h],
+                   average + static_cast<std::int64_t>(h) * shape.value_width);
+    }
+  }
+  for (int h = 0; h < shape.heads; ++h) {
+    const std::int64_t offset = static_cast<std::int64_t>(h) * shape.value_width;
+    finish_head(shape, h, heads[h], average + offset, query.out + offset);
+  }
+}
+
+}  // namespace
+
+void attend(Context& context, const AttendShape& shape, std::span<const AttendQuery> queries) {
+  const std::int64_t row_floats = static_cast<std::int64_t>(kAttendBlock) * shape.key_width;
+  const std::int64_t average_floats = static_cast<std::int64_t>(shape.heads) * shape.value_width;
+  context.reserve_thread_scratch((row_floats + average_floats) * static_cast<std::int64_t>(sizeof(float)) +
+                                 shape.heads * static_cast<std::int64_t>(sizeof(HeadState)));
+  parallel_for(context, static_cast<std::int64_t>(queries.size()), kAttendBlock * average_floats,
+               [&](std::int64_t i, int thread) {
+                 float* rows = context.thread_scratch<float>(thread);
+                 float* average = rows + row_floats;
+                 auto* heads = reinterpret_cast<HeadState*>(average + average_floats);
+                 attend_query(shape, queries[static_cast<std::size_t>(i)], rows, average, heads);
+               });
+}
+
+}  // namespace skim::reference

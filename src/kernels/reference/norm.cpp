@@ -1,0 +1,22 @@
+#include <cmath>
+
+#include "formats/bf16.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/reference/reference.hpp"
+
+namespace skim::reference {
+
+void rms_norm(Context& context, View<const bf16, 2> x, const float* weight, float eps, View<bf16, 2> y) {
+  const std::int64_t width = x.shape[1];
+  parallel_for(context, x.shape[0], 4 * width, [&](std::int64_t row, int) {
+    float sum = 0;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float value = to_float(x(row, i));
+      sum += value * value;
+    }
+    const float inverse = 1.0f / std::sqrt(sum / static_cast<float>(width) + eps);
+    for (std::int64_t i = 0; i < width; ++i) y(row, i) = to_bf16(weight[i] * (to_float(x(row, i)) * inverse));
+  });
+}
+
+}  // namespace skim::reference

@@ -1,0 +1,22 @@
+#include "kernels/reference/reference.hpp"
+
+namespace skim::reference {
+
+const Kernels& kernels() {
+  static const Kernels table = {
+      .pack_weight = pack_weight,
+      .linear = linear,
+      .linear_f32 = linear_f32,
+      .rms_norm = rms_norm,
+      .rotate = rotate,
+      .pool_groups = pool_groups,
+      .pack_rows = pack_rows,
+      .index_score = index_score,
+      .select_topk = select_topk,
+      .select_blocks = select_blocks,
+      .attend = attend,
+  };
+  return table;
+}
+
+}  // namespace skim::reference

@@ -1,0 +1,315 @@
+#include "verify/layer_replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "formats/bf16.hpp"
+#include "skim/error.hpp"
+
+namespace skim {
+namespace {
+
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+std::vector<float> widen(const bf16* values, std::int64_t count) {
+  std::vector<float> wide(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) wide[static_cast<std::size_t>(i)] = to_float(values[i]);
+  return wide;
+}
+
+/// Elements per row of each numeric tensor, and what its rows are.
+struct NumericKind {
+  std::string_view name;
+  RowMeaning meaning;
+  std::int64_t width;
+};
+
+std::vector<NumericKind> numeric_kinds(const V41Config& c) {
+  const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads;
+  return {{"qr", RowMeaning::token, c.q_lora_rank},
+          {"q_rope", RowMeaning::token, heads * c.head_dim},
+          {"latent", RowMeaning::group, c.head_dim},
+          {"index_k_new", RowMeaning::group, c.index_head_dim},
+          {"index_q", RowMeaning::token, index_heads * c.index_head_dim},
+          {"index_weights", RowMeaning::token, index_heads},
+          {"compress_kv_new", RowMeaning::group, c.head_dim},
+          {"o", RowMeaning::token, heads * c.head_dim},
+          {"o_lora", RowMeaning::token, std::int64_t{c.o_groups} * c.o_lora_rank},
+          {"out", RowMeaning::token, c.dim}};
+}
+
+bool ascending(const std::vector<std::int32_t>& list) {
+  return std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end();
+}
+
+}  // namespace
+
+LayerReplay::LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state)
+    : file_(file),
+      call_number_(call),
+      call_(file.calls()[static_cast<std::size_t>(call)]),
+      layer_(layer),
+      role_(layer_role(file.config(), layer)),
+      rings_(rings),
+      state_(state) {
+  load_numeric();
+  load_selections();
+}
+
+void LayerReplay::load_numeric() {
+  const V41Config& c = file_.config();
+  const auto load = [&](std::string_view name, RowMeaning meaning, std::int64_t width) {
+    if (auto recorded = file_.recorded(call_number_, layer_, name, meaning, width)) {
+      numeric_[std::string(name)].recorded = std::move(*recorded);
+    }
+  };
+  for (const NumericKind& kind : numeric_kinds(c)) load(kind.name, kind.meaning, kind.width);
+  if (call_.start_pos == 0) {
+    load("window_kv", RowMeaning::last_token, c.head_dim);
+  } else {
+    ring_ = file_.recorded(call_number_, layer_, "window_kv", RowMeaning::slot, c.head_dim);
+  }
+  if (role_.index_source == layer_ && role_.ratio > 0) {
+    load("index_score", RowMeaning::token, (call_.start_pos + call_.seqlen) / role_.ratio);
+  }
+}
+
+void LayerReplay::load_selections() {
+  topk_ = file_.recorded(call_number_, layer_, "topk_idxs", RowMeaning::token, -1);
+  if (role_.ratio == 0) return;
+  const std::int64_t groups = (call_.start_pos + call_.seqlen) / role_.ratio;
+  score_ = file_.recorded(call_number_, role_.index_source, "index_score", RowMeaning::token, groups);
+  if (role_.is_candidate_source) {
+    candidates_ = file_.recorded(call_number_, layer_, "candidates", RowMeaning::token, groups);
+  }
+  const int bounded_by = layer_role(file_.config(), role_.index_source).candidate_source;
+  if (bounded_by >= 0) {
+    source_candidates_ = file_.recorded(call_number_, bounded_by, "candidates", RowMeaning::token, groups);
+  }
+}
+
+std::string LayerReplay::place() const { return fmt::format("call {} layer {}", call_number_, layer_); }
+
+std::string LayerReplay::place(const QueryRow& query) const {
+  return fmt::format("{} sequence {} row {}", place(), query.first, query.second);
+}
+
+std::int64_t LayerReplay::find_row(const RecordedTensor& recorded, std::int64_t row) {
+  const auto found = std::lower_bound(recorded.rows.begin(), recorded.rows.end(), row);
+  return found != recorded.rows.end() && *found == row ? found - recorded.rows.begin() : -1;
+}
+
+bool LayerReplay::wants(std::string_view name) {
+  if (name == "index_score") return role_.index_source == layer_;
+  return name == "window_kv" || numeric_.find(name) != numeric_.end();
+}
+
+void LayerReplay::rows(const TraceRows& event) {
+  if (event.name == "window_kv") update_ring(event);
+  const auto found = numeric_.find(event.name);
+  if (found == numeric_.end()) return;
+  auto& [recorded, error, seen] = found->second;
+  const bool groups = event.name == "latent" || event.name == "index_k_new" || event.name == "compress_kv_new";
+  const std::int64_t first = event.first - (groups ? call_.start_pos / std::max(1, role_.ratio) : call_.start_pos);
+  for (std::int64_t i = 0; i < event.rows.shape[0]; ++i) {
+    const std::int64_t index = find_row(recorded, first + i);
+    if (index < 0) continue;
+    error.add(widen(event.rows.row(i), recorded.width), recorded.floats(event.sequence, index));
+    ++seen;
+  }
+}
+
+void LayerReplay::update_ring(const TraceRows& event) {
+  std::vector<bf16>& ring = rings_[static_cast<std::size_t>(event.sequence)];
+  const std::int64_t width = event.rows.shape[1];
+  for (std::int64_t i = 0; i < event.rows.shape[0]; ++i) {
+    const std::int64_t slot = (event.first + i) % file_.config().window_size;
+    std::copy_n(event.rows.row(i), width, ring.begin() + slot * width);
+  }
+}
+
+void LayerReplay::compare_ring() {
+  if (!ring_) return;
+  Numeric& numeric = numeric_["window_kv"];
+  numeric.recorded = *ring_;
+  for (int sequence = 0; sequence < call_.batch; ++sequence) {
+    const bf16* ring = rings_[static_cast<std::size_t>(sequence)].data();
+    for (std::int64_t i = 0; i < ring_->row_count(); ++i) {
+      numeric.error.add(widen(ring + i * ring_->width, ring_->width), ring_->floats(sequence, i));
+      ++numeric.rows_seen;
+    }
+  }
+}
+
+bool LayerReplay::keeps_scores(std::int64_t row) const {
+  if (score_ && find_row(*score_, row) >= 0) return false;
+  if (topk_ || candidates_) {
+    return (topk_ && find_row(*topk_, row) >= 0) || (candidates_ && find_row(*candidates_, row) >= 0);
+  }
+  return std::any_of(file_.layers().begin(), file_.layers().end(), [&](int layer) {
+    return layer_role(file_.config(), layer).index_source == layer_ && file_.has(call_number_, layer, "topk_idxs");
+  });
+}
+
+void LayerReplay::scores(const TraceScores& event) {
+  const std::int64_t row = call_row(event.position);
+  const auto found = numeric_.find("index_score");
+  if (found != numeric_.end()) {
+    auto& [recorded, error, seen] = found->second;
+    if (const std::int64_t index = find_row(recorded, row); index >= 0) {
+      error.add(event.scores, recorded.floats(event.sequence, index));
+      ++seen;
+    }
+  }
+  if (keeps_scores(row)) {
+    state_.scores[layer_][{event.sequence, row}].assign(event.scores.begin(), event.scores.end());
+  }
+}
+
+std::vector<float> LayerReplay::judging_scores(const QueryRow& query, std::int64_t visible) const {
+  std::vector<float> scores;
+  if (const std::int64_t index = score_ ? find_row(*score_, query.second) : -1; index >= 0) {
+    scores = score_->floats(query.first, index);
+  } else if (const auto source = state_.scores.find(role_.index_source); source != state_.scores.end()) {
+    if (const auto own = source->second.find(query); own != source->second.end()) scores = own->second;
+  }
+  scores.resize(static_cast<std::size_t>(visible), -std::numeric_limits<float>::infinity());
+  if (const std::int64_t index = source_candidates_ ? find_row(*source_candidates_, query.second) : -1; index >= 0) {
+    const std::vector<bool> allowed = source_candidates_->booleans(query.first, index);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      if (!allowed[i]) scores[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  return scores;
+}
+
+std::vector<std::int32_t> LayerReplay::recorded_blocks(const RecordedTensor& mask, const QueryRow& query,
+                                                       std::int64_t index, std::int64_t visible) const {
+  const std::vector<bool> allowed = mask.booleans(query.first, index);
+  std::vector<std::int32_t> blocks;
+  for (std::int64_t i = 0; i < visible; ++i) {
+    const auto block = static_cast<std::int32_t>(i / file_.config().candidate_block_size);
+    if (allowed[static_cast<std::size_t>(i)] && (blocks.empty() || blocks.back() != block)) blocks.push_back(block);
+  }
+  return blocks;
+}
+
+void LayerReplay::candidates(const TraceSelection& event) {
+  const QueryRow query{event.sequence, call_row(event.position)};
+  const std::int64_t index = candidates_ ? find_row(*candidates_, query.second) : -1;
+  if (index < 0) return;
+  const std::int64_t visible = (event.position + 1) / role_.ratio;
+  std::vector<std::int32_t> recorded = recorded_blocks(*candidates_, query, index, visible);
+  const auto newest = static_cast<std::int32_t>(event.limit) - 1;
+  SelectionDifference difference;
+  if (event.limit > 0 && (recorded.empty() || recorded.back() != newest)) {
+    difference = {true, kImpossible};  // the newest block is always kept
+  } else if (event.limit > 0) {
+    const std::vector<float> best = block_scores(judging_scores(query, visible), file_.config().candidate_block_size);
+    const std::span<const std::int32_t> others(recorded.data(), recorded.size() - 1);
+    difference = compare_selection(best, std::span(event.chosen).first(event.chosen.size() - 1), others);
+  }
+  judged_candidates_[query] = difference;
+  if (static_cast<int>(recorded.size()) <= file_.config().candidate_topk_blocks) event.chosen = std::move(recorded);
+}
+
+LayerReplay::RecordedSelection LayerReplay::recorded_selection(const QueryRow& query, std::int64_t index) const {
+  const std::int64_t window = file_.config().window_size;
+  const std::int64_t slots = call_.start_pos == 0 ? std::min(call_.seqlen, window) : window;
+  const std::int64_t offset = call_.start_pos == 0 ? call_.seqlen : window;
+  const std::vector<std::int64_t> entries = topk_->integers(query.first, index);
+  if (static_cast<std::int64_t>(entries.size()) < slots) {
+    throw Error(ErrorCode::bad_file, fmt::format("{}: {} has rows of {}, expected at least {} window slots",
+                                                 file_.name(), topk_->name, entries.size(), slots));
+  }
+  RecordedSelection selection;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i] == -1) continue;
+    if (static_cast<std::int64_t>(i) < slots) {
+      selection.slots.push_back(entries[i]);
+    } else {
+      // An entry that is no compressed position at all becomes one that is never visible.
+      const std::int64_t position = entries[i] >= offset ? entries[i] - offset : std::int64_t{1} << 30;
+      selection.positions.push_back(static_cast<std::int32_t>(std::min(position, std::int64_t{1} << 30)));
+    }
+  }
+  std::sort(selection.slots.begin(), selection.slots.end());
+  std::sort(selection.positions.begin(), selection.positions.end());
+  return selection;
+}
+
+bool LayerReplay::window_fits(const QueryRow& query, const RecordedSelection& recorded) const {
+  if (call_.start_pos > 0 && call_.seqlen > 1) return true;  // which slots held what is not recorded
+  const std::int64_t window = file_.config().window_size;
+  const std::int64_t position = call_.start_pos + query.second;
+  std::vector<std::int64_t> expected;
+  for (std::int64_t p = std::max<std::int64_t>(0, position - window + 1); p <= position; ++p) {
+    expected.push_back(call_.start_pos == 0 ? p : p % window);
+  }
+  std::sort(expected.begin(), expected.end());
+  return recorded.slots == expected;
+}
+
+void LayerReplay::selection(const TraceSelection& event) {
+  const QueryRow query{event.sequence, call_row(event.position)};
+  const std::int64_t index = topk_ ? find_row(*topk_, query.second) : -1;
+  if (index >= 0) {
+    const RecordedSelection recorded = recorded_selection(query, index);
+    const std::int64_t block_size = std::max(1, file_.config().candidate_block_size);
+    const bool bounds_known = role_.candidate_source < 0 ||
+                              (source_candidates_ && find_row(*source_candidates_, query.second) >= 0) ||
+                              event.limit <= block_size * file_.config().candidate_topk_blocks;
+    if (!window_fits(query, recorded)) {
+      judged_topk_[query] = {true, kImpossible};
+    } else if (bounds_known) {
+      judged_topk_[query] = compare_selection(judging_scores(query, event.limit), event.chosen, recorded.positions);
+    }
+    const bool usable = static_cast<int>(recorded.positions.size()) <= file_.config().index_topk &&
+                        ascending(recorded.positions) &&
+                        (recorded.positions.empty() || recorded.positions.back() < event.limit);
+    if (usable) event.chosen = recorded.positions;
+  }
+  state_.selections[layer_][query] = event.chosen;
+}
+
+/// A layer that takes over a selection is judged by the selection in force.
+void LayerReplay::judge_published(const QueryRow& query, std::int64_t index) {
+  const RecordedSelection recorded = recorded_selection(query, index);
+  SelectionDifference difference;
+  if (role_.ratio > 0) {
+    const std::vector<std::int32_t>& published = state_.selections[role_.index_source][query];
+    const std::int64_t visible = (call_.start_pos + query.second + 1) / role_.ratio;
+    difference = compare_selection(judging_scores(query, visible), published, recorded.positions);
+  }
+  if (!window_fits(query, recorded)) difference = {true, kImpossible};
+  judged_topk_[query] = difference;
+}
+
+void LayerReplay::judge(ReportBuilder& report) {
+  compare_ring();
+  if (topk_ && role_.index_source != layer_) {
+    for (int sequence = 0; sequence < call_.batch; ++sequence) {
+      for (std::int64_t i = 0; i < topk_->row_count(); ++i) {
+        judge_published({sequence, topk_->rows[static_cast<std::size_t>(i)]}, i);
+      }
+    }
+  }
+  for (const std::string_view kind : kRecordedKinds) {
+    if (const auto found = numeric_.find(kind); found != numeric_.end()) {
+      const auto& [recorded, error, seen] = found->second;
+      if (seen == recorded.row_count() * call_.batch) {
+        report.numeric(kind, place(), error.relative());
+      } else {
+        report.incomparable(kind, place(), fmt::format("is recorded, but a {} layer has none", role_name(role_.role)));
+      }
+    }
+    const auto& rows = kind == "candidates" ? judged_candidates_ : judged_topk_;
+    if (kind != "candidates" && kind != "topk_idxs") continue;
+    for (const auto& [query, difference] : rows) report.selection(kind, place(query), difference);
+  }
+}
+
+}  // namespace skim

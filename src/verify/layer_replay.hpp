@@ -1,0 +1,89 @@
+// Watches one layer of one call, compares what it sees with the recording, and puts recorded selections in place.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skim/trace.hpp"
+#include "verify/case_file.hpp"
+#include "verify/compare.hpp"
+#include "verify/report_builder.hpp"
+
+namespace skim {
+
+/// (sequence, row of the call)
+using QueryRow = std::pair<int, std::int64_t>;
+
+/// What layers of one call need to know of earlier ones, by index source.
+struct CallState {
+  std::map<int, std::map<QueryRow, std::vector<std::int32_t>>> selections;  ///< In force, after replacement.
+  std::map<int, std::map<QueryRow, std::vector<float>>> scores;             ///< For rows somebody is judged by.
+};
+
+/// The whole window of every sequence of a layer, as the published decode step keeps it: [sequences][window, head_dim].
+using WindowRings = std::vector<std::vector<bf16>>;
+
+class LayerReplay final : public Trace {
+ public:
+  LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state);
+
+  bool wants(std::string_view name) override;
+  void rows(const TraceRows& event) override;
+  void scores(const TraceScores& event) override;
+  void candidates(const TraceSelection& event) override;
+  void selection(const TraceSelection& event) override;
+
+  /// After the layer has run: everything judged goes into the report.
+  void judge(ReportBuilder& report);
+
+ private:
+  struct Numeric {
+    RecordedTensor recorded;
+    ErrorSum error;
+    std::int64_t rows_seen = 0;
+  };
+  struct SelectionRow {
+    QueryRow query;
+    SelectionDifference difference;
+  };
+
+  /// A row of topk_idxs taken apart.
+  struct RecordedSelection {
+    std::vector<std::int64_t> slots;      ///< Of the window, ascending.
+    std::vector<std::int32_t> positions;  ///< Compressed, ascending.
+  };
+
+  void load_numeric();
+  void load_selections();
+  std::int64_t call_row(std::int64_t position) const { return position - call_.start_pos; }
+  std::string place() const;
+  std::string place(const QueryRow& query) const;
+  /// Index of `row` among the recorded rows, or -1.
+  static std::int64_t find_row(const RecordedTensor& recorded, std::int64_t row);
+  void update_ring(const TraceRows& event);
+  void compare_ring();
+  bool keeps_scores(std::int64_t row) const;
+  /// Recorded scores of a query if there are any, otherwise those of this run; masked by recorded candidates.
+  std::vector<float> judging_scores(const QueryRow& query, std::int64_t visible) const;
+  RecordedSelection recorded_selection(const QueryRow& query, std::int64_t index) const;
+  std::vector<std::int32_t> recorded_blocks(const RecordedTensor& mask, const QueryRow& query, std::int64_t index,
+                                            std::int64_t visible) const;
+  bool window_fits(const QueryRow& query, const RecordedSelection& recorded) const;
+  void judge_published(const QueryRow& query, std::int64_t index);
+
+  const CaseFile& file_;
+  std::int64_t call_number_;
+  const CaseCall& call_;
+  int layer_;
+  LayerRole role_;
+  WindowRings& rings_;
+  CallState& state_;
+  std::map<std::string, Numeric, std::less<>> numeric_;
+  std::optional<RecordedTensor> ring_, score_, candidates_, source_candidates_, topk_;
+  std::map<QueryRow, SelectionDifference> judged_candidates_, judged_topk_;
+};
+
+}  // namespace skim

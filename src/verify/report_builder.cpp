@@ -1,0 +1,97 @@
+#include "verify/report_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace skim {
+
+double Allowances::of(std::string_view kind) const {
+  if (everywhere) return *everywhere;
+  if (kind == "out") return reference ? (fp8 ? 2e-2 : 5e-3) : (fp8 ? 4e-2 : 1e-2);
+  if (!reference && kind == "index_score") return 2e-2;
+  if (!reference && kind == "o") return 1e-2;
+  return 5e-3;
+}
+
+VerifyKind& ReportBuilder::kind(std::string_view name) {
+  const auto found = kinds_.find(name);
+  if (found != kinds_.end()) return found->second;
+  VerifyKind fresh;
+  fresh.name = name;
+  const bool selection = name == "topk_idxs" || name == "candidates";
+  fresh.allowed = selection ? kSelectionAllowance : allowances_.of(name);
+  return kinds_.emplace(fresh.name, fresh).first->second;
+}
+
+void ReportBuilder::fail(VerifyKind& kind, std::string text) {
+  kind.passed = false;
+  failures_.push_back({judged_, std::move(text)});
+}
+
+void ReportBuilder::numeric(std::string_view name, const std::string& place, double error) {
+  ++judged_;
+  VerifyKind& entry = kind(name);
+  ++entry.compared;
+  if (error > entry.worst || entry.where.empty()) {
+    entry.worst = error;
+    entry.where = place;
+  }
+  if (error <= entry.allowed) return;
+  fail(entry, std::isfinite(error)
+                  ? fmt::format("{}: {} differs by {:.2e}, allowed {:.1e}", place, name, error, entry.allowed)
+                  : fmt::format("{}: {} is infinite, NaN or other than zero where it should not be", place, name));
+}
+
+void ReportBuilder::incomparable(std::string_view name, const std::string& place, const std::string& reason) {
+  ++judged_;
+  VerifyKind& entry = kind(name);
+  ++entry.compared;
+  entry.worst = std::numeric_limits<double>::infinity();
+  entry.where = place;
+  fail(entry, fmt::format("{}: {} {}", place, name, reason));
+}
+
+void ReportBuilder::selection(std::string_view name, const std::string& place, const SelectionDifference& difference) {
+  ++judged_;
+  VerifyKind& entry = kind(name);
+  ++entry.compared;
+  entry.exchanged_rows += difference.exchanged ? 1 : 0;
+  if (difference.distance > entry.worst || entry.where.empty()) {
+    entry.worst = difference.distance;
+    entry.where = place;
+  }
+  if (difference.distance <= kSelectionAllowance) return;
+  std::string text =
+      std::isfinite(difference.distance)
+          ? fmt::format("{}: {} exchanges an entry {:.1e} of the largest score away from the cut-off, allowed {:.1e}",
+                        place, name, difference.distance, kSelectionAllowance)
+          : fmt::format("{}: {} is not a selection that these scores allow", place, name);
+  if (difference.distance <= kSelectionLimit) {
+    loose_[entry.name].push_back({judged_, std::move(text)});
+  } else {
+    fail(entry, std::move(text));
+  }
+}
+
+void ReportBuilder::finish(VerifyReport& report) {
+  for (auto& [name, rows] : loose_) {
+    VerifyKind& entry = kinds_.find(name)->second;
+    const auto tolerated = static_cast<std::size_t>(kLooseShare * static_cast<double>(entry.compared));
+    if (rows.size() <= tolerated) continue;
+    entry.passed = false;
+    rows.front().text += fmt::format(" in more than {} rows ({} do)", tolerated, rows.size());
+    failures_.push_back(rows.front());
+  }
+  const auto first = std::min_element(failures_.begin(), failures_.end(),
+                                      [](const Failure& a, const Failure& b) { return a.order < b.order; });
+  if (first != failures_.end()) report.first_failure = first->text;
+  if (kinds_.empty()) report.first_failure = "nothing is recorded that could be compared";
+  for (const std::string_view name : kRecordedKinds) {
+    if (const auto found = kinds_.find(name); found != kinds_.end()) report.kinds.push_back(found->second);
+  }
+}
+
+}  // namespace skim

@@ -1,0 +1,114 @@
+#include "skim/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+
+#include "skim/cache.hpp"
+#include "skim/error.hpp"
+#include "skim/model.hpp"
+#include "verify/case_file.hpp"
+#include "verify/layer_replay.hpp"
+#include "verify/report_builder.hpp"
+
+namespace skim {
+namespace {
+
+/// Replays the calls of a file one after the other on one cache.
+class Replay {
+ public:
+  Replay(const CaseFile& file, const Model& model, const VerifyOptions& options)
+      : file_(file),
+        model_(model),
+        options_(options),
+        cache_(model, {.max_tokens = file.longest(), .threads = options.threads}) {}
+
+  void run(ReportBuilder& report) {
+    for (std::size_t n = 0; n < file_.calls().size(); ++n) run_call(static_cast<std::int64_t>(n), report);
+  }
+
+ private:
+  void reset(int batch) {
+    for (const SequenceId id : sequences_) cache_.remove(id);
+    sequences_.clear();
+    for (int i = 0; i < batch; ++i) sequences_.push_back(cache_.add());
+    const auto window = static_cast<std::size_t>(std::int64_t{file_.config().window_size} * file_.config().head_dim);
+    for (const int layer : file_.layers()) {
+      rings_[layer].assign(static_cast<std::size_t>(batch), std::vector<bf16>(window, bf16{0}));
+    }
+  }
+
+  void run_call(std::int64_t n, ReportBuilder& report) {
+    const CaseCall& call = file_.calls()[static_cast<std::size_t>(n)];
+    if (call.reset || n == 0) reset(call.batch);
+    std::vector<BatchEntry> entries;
+    for (const SequenceId id : sequences_) entries.push_back({id, call.seqlen});
+    Batch batch = cache_.begin(entries);
+    CallState state;
+    std::vector<bf16> out(static_cast<std::size_t>(batch.tokens() * file_.config().dim));
+    for (const int layer : file_.layers()) {
+      if (options_.progress) options_.progress(n, static_cast<std::int64_t>(file_.calls().size()), layer);
+      const Tensor input = file_.input(n, layer);
+      std::vector<bf16> x(out.size());
+      std::copy_n(input.bytes.data(), input.bytes.size(), reinterpret_cast<std::byte*>(x.data()));
+      const std::array shape{batch.tokens(), file_.config().dim};
+      LayerReplay replay(file_, n, layer, rings_[layer], state);
+      model_.forward(layer, batch, View<const bf16, 2>(x.data(), shape), View<bf16, 2>(out.data(), shape), &replay);
+      replay.judge(report);
+    }
+    batch.commit();
+  }
+
+  const CaseFile& file_;
+  const Model& model_;
+  const VerifyOptions& options_;
+  KvCache cache_;
+  std::vector<SequenceId> sequences_;
+  std::map<int, WindowRings> rings_;
+};
+
+/// Both describe the same backbone; how weights are stored and how many draft layers follow does not matter.
+bool same_backbone(V41Config a, V41Config b) {
+  for (V41Config* config : {&a, &b}) {
+    config->compress_ratios.resize(static_cast<std::size_t>(config->n_layers));
+    config->n_draft_layers = 0;
+    config->weight_type = WeightType::fp8;
+  }
+  return a == b;
+}
+
+/// fp8 weights are judged less strictly, because wo_b quantizes its input once more.
+bool has_fp8_output(const Checkpoint& weights, const std::vector<int>& layers) {
+  return std::any_of(layers.begin(), layers.end(), [&](int layer) {
+    const V41Config& config = weights.config();
+    const std::string prefix =
+        layer < config.n_layers ? fmt::format("layers.{}", layer) : fmt::format("mtp.{}", layer - config.n_layers);
+    return weights.info(prefix + ".attn.wo_b.weight").dtype == DType::f8_e4m3;
+  });
+}
+
+}  // namespace
+
+VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& options) {
+  try {
+    const CaseFile file(SafetensorsFile::open(path));
+    const Checkpoint weights = options.weights ? *options.weights : Checkpoint::open(path);
+    if (options.weights && !same_backbone(weights.config(), file.config())) {
+      throw Error(ErrorCode::bad_config, fmt::format("{}: its configuration is not that of the weights", file.name()));
+    }
+    const Model model(weights, {.layers = file.layers(), .kernels = options.kernels});
+    ReportBuilder builder({.reference = model.kernels() == "reference",
+                           .fp8 = has_fp8_output(weights, file.layers()),
+                           .everywhere = options.tolerance});
+    Replay(file, model, options).run(builder);
+    VerifyReport report{path.string(), "deepseek_v41", std::string(model.kernels()), {}, file.ignored(), {}};
+    builder.finish(report);
+    return report;
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, fmt::format("{}: out of memory", path.string()));
+  }
+}
+
+}  // namespace skim
