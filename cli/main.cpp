@@ -23,8 +23,9 @@ void print_error(std::string message) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"DeepSeek sparse attention (V4.1) on CPUs: run it, check a port against it, look at checkpoints."};
-  app.require_subcommand(1);
+  CLI::App app{"DeepSeek sparse attention (V4.1) on CPUs: run it, check a port against it, look at checkpoints.",
+               "skim"};
+  app.require_subcommand(0, 1);  // so that a word that is no command is named as such; see below for none
   app.footer(
       "Exit status: 0 success, 1 bad input or a recording that does not verify, 2 wrong usage.\n"
       "SKIM_KERNELS=<name> chooses a kernel set for every command.");
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
   skim::cli::add_info(app);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("One of the commands run, verify, info");
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -109,15 +110,18 @@ class Run {
     fmt::print("{}: {} kernels, loaded in {:.1f} s, weights {}\n", arguments_.model, model_.kernels(), load_seconds_,
                byte_text(static_cast<double>(model_.weight_bytes())));
     fmt::print("{} tokens prefilled, {} decoded\n\n", prefill_, arguments_.decode);
-    fmt::print("{:>5}  {:<8} {:>5}  {:>11} {:>12}  {:>13} {:>9}  {:>10}\n", "layer", "role", "ratio", "prefill s",
-               "decode ms/t", "selected mean", "last", "cache");
+    fmt::print("{:>5}  {:<8} {:>5}  {:>9} {:>12}  {:>13} {:>8}  {:>10}\n", "layer", "role", "ratio", "prefill",
+               "decode/token", "selected mean", "at last", "cache");
     for (const int layer : model_.layers()) {
       const LayerRole role = layer_role(model_.config(), layer);
-      const LayerStats& stats = stats_of(layer);
-      const LayerStats& source = role.index_source >= 0 ? stats_of(role.index_source) : stats;
-      fmt::print("{:>5}  {:<8} {:>5}  {:>11.3f} {:>12.2f}  {:>13.1f} {:>9}  {:>10}\n", layer, role_name(role.role),
-                 role.ratio, stats.prefill_seconds, decode_seconds(stats) * 1e3, source.selected_mean(),
-                 source.selected_last, byte_text(static_cast<double>(layer_cache_bytes(layer))));
+      const LayerStats& stats = stats_.at(layer);
+      const LayerStats& source = selection_stats(layer);
+      const bool selects = role.index_source >= 0;
+      fmt::print("{:>5}  {:<8} {:>5}  {:>7.3f} s {:>9.2f} ms  {:>13} {:>8}  {:>10}\n", layer, role_name(role.role),
+                 role.ratio, stats.prefill_seconds, decode_seconds(stats) * 1e3,
+                 selects ? fmt::format("{:.1f}", source.selected_mean()) : "-",
+                 selects ? std::to_string(source.selected_last) : "-",
+                 byte_text(static_cast<double>(layer_cache_bytes(layer))));
     }
     fmt::print("\ncache {} in pages, workspace {}\n", byte_text(static_cast<double>(cache_.bytes())),
                byte_text(static_cast<double>(cache_.workspace_bytes())));
@@ -127,8 +131,8 @@ class Run {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();
     for (const int layer : model_.layers()) {
       const LayerRole role = layer_role(model_.config(), layer);
-      const LayerStats& stats = stats_of(layer);
-      const LayerStats& source = role.index_source >= 0 ? stats_of(role.index_source) : stats;
+      const LayerStats& stats = stats_.at(layer);
+      const LayerStats& source = selection_stats(layer);
       layers.push_back({{"layer", layer},
                         {"role", role_name(role.role)},
                         {"ratio", role.ratio},
@@ -179,7 +183,11 @@ class Run {
     batch.commit();
   }
 
-  const LayerStats& stats_of(int layer) const { return stats_.at(layer); }
+  /// Of the layer whose selection this one uses.
+  const LayerStats& selection_stats(int layer) const {
+    const int source = layer_role(model_.config(), layer).index_source;
+    return stats_.at(source >= 0 ? source : layer);
+  }
   double decode_seconds(const LayerStats& stats) const {
     return arguments_.decode > 0 ? stats.decode_seconds / static_cast<double>(arguments_.decode) : 0;
   }
@@ -200,7 +208,21 @@ class Run {
   std::map<int, std::vector<bf16>> outputs_;
 };
 
+/// Better now than after an hour of computing.
+void check_output(const std::string& output) {
+  if (output.empty()) return;
+  const std::filesystem::path path(output);
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder)) {
+    throw Error(ErrorCode::io, fmt::format("{}: its folder {} does not exist", output, folder.string()));
+  }
+  if (std::filesystem::is_directory(path)) {
+    throw Error(ErrorCode::io, fmt::format("{}: is a directory, expected the name of a file", output));
+  }
+}
+
 void run(const RunArguments& arguments) {
+  check_output(arguments.output);
   Run session(arguments);
   session.execute();
   session.write_output();

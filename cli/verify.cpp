@@ -66,7 +66,7 @@ void add_verify(CLI::App& app, bool& failed) {
   command
       ->add_option("--tolerance", arguments->tolerance,
                    "Allowed relative error of every numeric tensor, instead of the standard ones")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e30));
   command->add_option("--model", arguments->model,
                       std::string("Take the weights from here, not from the file. ") + kModelHelp);
   command->footer(

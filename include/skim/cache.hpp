@@ -1,6 +1,7 @@
 // Key-value caches of many sequences, and the batches that extend them.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -32,7 +33,8 @@ struct BatchEntry {
 };
 
 /// New tokens for some sequences of a cache. Layers write into the batch; the sequences change when it is committed.
-/// Destroyed without commit, it is as if it had never begun.
+/// Destroyed without commit, it is as if it had never begun. It may outlive its cache. Moved from, it can only be
+/// destroyed or assigned to.
 class Batch {
  public:
   Batch(Batch&&) noexcept;
@@ -80,13 +82,15 @@ class KvCache {
 
   /// Bytes that sequences occupy now: pages, window rings, unfinished groups.
   std::int64_t bytes() const;
-  /// Bytes of batches and scratch that come on top.
+  /// Bytes of batches and scratch that come on top. Not while a forward call runs.
   std::int64_t workspace_bytes() const;
 
   struct Impl;
   Impl& impl() const { return *impl_; }
 
  private:
+  Batch begin_batch(std::span<const BatchEntry> entries);
+
   std::shared_ptr<Impl> impl_;
 };
 
@@ -95,7 +99,7 @@ struct CacheCost {
   double bytes_per_token = 0;    ///< Growth with context: compressed rows and index keys.
   std::int64_t bytes_fixed = 0;  ///< Per sequence: window rings and unfinished groups.
   std::int64_t bytes_at(std::int64_t tokens) const {
-    return bytes_fixed + static_cast<std::int64_t>(bytes_per_token * static_cast<double>(tokens) + 0.5);
+    return bytes_fixed + std::llround(bytes_per_token * static_cast<double>(tokens));
   }
 };
 /// Cost of one sequence over these layers. Throws Error{invalid_argument} for a layer that does not exist.

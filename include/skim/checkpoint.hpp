@@ -28,7 +28,7 @@ struct TensorProblem {
 };
 
 /// Hidden states made from a name alone (docs/cases.md, filler/1): uniform with variance 1, bf16.
-Tensor synthetic_input(std::string_view name, std::vector<std::int64_t> shape);
+Tensor synthetic_input(std::string_view name, const std::vector<std::int64_t>& shape);
 
 /// Configuration and tensors of a model. Opening reads headers only; tensor bytes are touched when they are asked for.
 /// A copy shares everything with the original.
@@ -44,7 +44,8 @@ class Checkpoint {
   static Checkpoint synthetic(const V41Config& config, std::uint64_t seed = 0);
 
   const V41Config& config() const;
-  /// Every tensor there is, by name; for synthetic weights, every tensor there would be.
+  /// Every tensor there is, by name; for synthetic weights, every tensor there would be. Needs all shards, while the
+  /// other functions need only those of the tensors they are asked for.
   std::vector<TensorInfo> tensors() const;
   bool contains(std::string_view name) const;
   /// dtype and shape, without touching the bytes. Throws Error{tensor_mismatch} if there is no such tensor.

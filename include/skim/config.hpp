@@ -48,6 +48,7 @@ struct V41Config {
 /// Reads config.json in either spelling: the released one (fields under `text_config`, Hugging Face names) or
 /// DeepSeek's inference configuration (dim, n_layers, kv_source_layers, ...). `name` appears in messages. The result is
 /// validated. Throws Error{bad_config} naming the field, what was found and what was expected.
+/// Fields that do not fit together are named as in V41Config.
 V41Config parse_config(std::string_view json, const std::string& name);
 
 /// Throws Error{bad_config} if the fields contradict one another (the message quotes both values) or cannot be

@@ -38,10 +38,10 @@ class Model {
   std::int64_t weight_bytes() const;       ///< Bytes held by packed weights.
 
   /// Attention of one layer for all tokens of a batch. x: [tokens, dim], normalized by the caller; out: [tokens, dim],
-  /// may be the same memory as x. Tokens lie in the order of the sequences given to KvCache::begin.
-  /// Throws Error{invalid_argument} for a shape that does not fit, Error{wrong_order} naming the source layer that has
-  /// not run in this batch, or if the layer has run already; Error{out_of_memory}. After an error the batch can still
-  /// be dropped, or the layer tried again.
+  /// may be the same memory as x, but not overlap it otherwise. Tokens lie in the order of the sequences given to
+  /// KvCache::begin. Throws Error{invalid_argument} for a shape that does not fit, Error{wrong_order} naming the source
+  /// layer that has not run in this batch, or if the layer has run already; Error{out_of_memory}. After an error the
+  /// batch can still be dropped, or the layer tried again (with x restored, if out was the same memory).
   void forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2> out, Trace* trace = nullptr) const;
 
   struct Impl;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <new>
 
 #include "attention/layer_run.hpp"
 #include "kernels/registry.hpp"
+#include "out_of_memory.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
 
@@ -73,8 +73,10 @@ void require_run(const Batch::Impl& batch, int layer, int source) {
               fmt::format("layer {}: its source, layer {}, has not run in this batch", layer, source));
 }
 
-void check_shape(std::string_view name, const std::array<std::int64_t, 2>& shape,
-                 const std::array<std::int64_t, 2>& strides, std::int64_t tokens, std::int64_t dim) {
+template <class T>
+void check_view(std::string_view name, const View<T, 2>& view, std::int64_t tokens, std::int64_t dim) {
+  const auto& [data, shape, strides] = view;
+  if (data == nullptr) throw Error(ErrorCode::invalid_argument, fmt::format("{} has no data (null)", name));
   if (shape[0] != tokens || shape[1] != dim) {
     throw Error(ErrorCode::invalid_argument, fmt::format("{} has shape [{}, {}], expected [{}, {}] (tokens, dim)", name,
                                                          shape[0], shape[1], tokens, dim));
@@ -86,29 +88,28 @@ void check_shape(std::string_view name, const std::array<std::int64_t, 2>& shape
   }
 }
 
+std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, const ModelOptions& options) {
+  auto model = std::make_shared<Model::Impl>();
+  model->config = checkpoint.config();
+  model->kernel_set = &choose_kernel_set(options.kernels);
+  model->layers = wanted_layers(model->config, options.layers);
+  check_layers(model->config, model->layers);
+  check_tensors(checkpoint, model->layers, options.strict);
+  Memory& memory = model->kernel_set->memory();
+  for (const int layer : model->layers) {
+    model->loaded.emplace(layer, LoadedLayer{layer_role(model->config, layer),
+                                             load_layer(checkpoint, layer, model->kernel_set->kernels(), memory)});
+  }
+  model->plain_rope = RopeTable(rope_parameters(model->config, 0));
+  model->compressed_rope = RopeTable(rope_parameters(model->config, 1));
+  model->layout = std::make_shared<CacheLayout>(cache_layout(model->config, model->layers, memory));
+  return model;
+}
+
 }  // namespace
 
-Model::Model(const Checkpoint& checkpoint, const ModelOptions& options) {
-  try {
-    auto impl = std::make_shared<Impl>();
-    impl->config = checkpoint.config();
-    impl->kernel_set = &choose_kernel_set(options.kernels);
-    impl->layers = wanted_layers(impl->config, options.layers);
-    check_layers(impl->config, impl->layers);
-    check_tensors(checkpoint, impl->layers, options.strict);
-    Memory& memory = impl->kernel_set->memory();
-    for (const int layer : impl->layers) {
-      impl->loaded.emplace(layer, LoadedLayer{layer_role(impl->config, layer),
-                                              load_layer(checkpoint, layer, impl->kernel_set->kernels(), memory)});
-    }
-    impl->plain_rope = RopeTable(rope_parameters(impl->config, 0));
-    impl->compressed_rope = RopeTable(rope_parameters(impl->config, 1));
-    impl->layout = std::make_shared<CacheLayout>(cache_layout(impl->config, impl->layers, memory));
-    impl_ = std::move(impl);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, "model: out of memory while loading weights");
-  }
-}
+Model::Model(const Checkpoint& checkpoint, const ModelOptions& options)
+    : impl_(or_out_of_memory("model: loading weights", [&] { return load_model(checkpoint, options); })) {}
 
 const V41Config& Model::config() const { return impl_->config; }
 const std::vector<int>& Model::layers() const { return impl_->layers; }
@@ -135,19 +136,22 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
   if (state.ran[slot])
     throw Error(ErrorCode::wrong_order, fmt::format("layer {} has run in this batch already", layer));
   for (const int source : {role.kv_source, role.index_source, role.candidate_source}) require_run(state, layer, source);
-  check_shape("x", x.shape, x.strides, state.tokens, impl_->config.dim);
-  check_shape("out", out.shape, out.strides, state.tokens, impl_->config.dim);
-  try {
-    run_v41_layer({impl_->config, layer, role, weights, role.ratio == 0 ? impl_->plain_rope : impl_->compressed_rope,
-                   impl_->kernel_set->kernels(), state, slot, trace},
-                  x, out);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("layer {}: out of memory", layer));
-  }
+  check_view("x", x, state.tokens, impl_->config.dim);
+  check_view("out", out, state.tokens, impl_->config.dim);
+  const LayerRun run{impl_->config,
+                     layer,
+                     role,
+                     weights,
+                     role.ratio == 0 ? impl_->plain_rope : impl_->compressed_rope,
+                     impl_->kernel_set->kernels(),
+                     state,
+                     slot,
+                     trace};
+  or_out_of_memory(fmt::format("layer {}", layer), [&] { run_v41_layer(run, x, out); });
   state.ran[slot] = true;
 }
 
 KvCache::KvCache(const Model& model, const CacheOptions& options)
-    : impl_(std::make_shared<Impl>(model.impl()->layout, options)) {}
+    : impl_(or_out_of_memory("cache", [&] { return std::make_shared<Impl>(model.impl()->layout, options); })) {}
 
 }  // namespace skim

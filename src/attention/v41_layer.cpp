@@ -132,9 +132,10 @@ void run_tile(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View
 /// do not make any kernel faster.
 std::int64_t tile_rows(const LayerRun& run) {
   const V41Config& c = run.config;
-  const std::int64_t widest =
-      std::max({c.dim, std::int64_t{c.n_heads} * c.head_dim, std::int64_t{c.o_groups} * c.o_lora_rank});
-  const std::int64_t row_bytes = 4 * std::int64_t{c.n_heads} * c.head_dim + 16 * widest;
+  const std::int64_t query = std::int64_t{c.n_heads} * c.head_dim;
+  const std::int64_t index_query = run.weights.indexer ? std::int64_t{c.index_n_heads} * c.index_head_dim : 0;
+  const std::int64_t widest = std::max({c.dim, query, index_query, std::int64_t{c.o_groups} * c.o_lora_rank});
+  const std::int64_t row_bytes = 4 * query + 4 * index_query + 16 * widest;
   return std::clamp<std::int64_t>(run.batch.cache->options.workspace_bytes / 2 / row_bytes, 1, 256);
 }
 

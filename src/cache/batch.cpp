@@ -33,11 +33,13 @@ WindowRows BatchSequence::window(const LayerLayout& layout, std::size_t slot) co
 
 Batch::Impl::~Impl() {
   if (cache == nullptr) return;
+  cache->batches.erase(this);
+  cache->return_context(std::move(context));
+  if (committed) return;  // the sequences may be in another batch by now, or gone
   for (BatchSequence& entry : sequences) {
     entry.sequence->in_batch = false;
-    if (!committed) entry.sequence->fit(layout(), entry.sequence->length);  // frees only, so it cannot throw
+    entry.sequence->fit(layout(), entry.sequence->length);  // frees only, so it cannot throw
   }
-  cache->return_context(std::move(context));
 }
 
 void Batch::Impl::stage(std::size_t slot) {

@@ -5,6 +5,7 @@
 
 #include "cache/batch_impl.hpp"
 #include "cache/cache_impl.hpp"
+#include "out_of_memory.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -102,10 +103,12 @@ KvCache::~KvCache() = default;
 SequenceId KvCache::add() {
   const auto count = static_cast<std::int64_t>(impl_->sequences.size());
   if (count >= impl_->options.max_sequences) over_limit("max_sequences", impl_->options.max_sequences, count + 1);
-  const SequenceId id{impl_->next_id};
-  impl_->sequences.emplace(id.value, Sequence(*impl_->layout, impl_->options.page_rows));
-  ++impl_->next_id;
-  return id;
+  return or_out_of_memory("cache: new sequence", [&] {
+    const SequenceId id{impl_->next_id};
+    impl_->sequences.emplace(id.value, Sequence(*impl_->layout, impl_->options.page_rows));
+    ++impl_->next_id;
+    return id;
+  });
 }
 
 void KvCache::remove(SequenceId id) {
@@ -118,6 +121,10 @@ void KvCache::remove(SequenceId id) {
 std::int64_t KvCache::length(SequenceId id) const { return impl_->find(id).length; }
 
 Batch KvCache::begin(std::span<const BatchEntry> entries) {
+  return or_out_of_memory("batch", [&] { return begin_batch(entries); });
+}
+
+Batch KvCache::begin_batch(std::span<const BatchEntry> entries) {
   std::vector<BatchSequence> plan = plan_batch(*impl_, entries);
   std::int64_t needed = bytes();
   for (const BatchSequence& entry : plan) {
@@ -130,9 +137,10 @@ Batch KvCache::begin(std::span<const BatchEntry> entries) {
   auto batch = std::make_unique<Batch::Impl>();
   batch->ran.resize(impl_->layout->layers.size());
   batch->tokens = plan.back().first_token + plan.back().tokens;
-  batch->context = impl_->borrow_context();
   batch->sequences = std::move(plan);
+  impl_->batches.insert(batch.get());
   batch->cache = impl_;  // from here on the batch's destructor undoes what follows
+  batch->context = impl_->borrow_context();
   for (BatchSequence& entry : batch->sequences) entry.sequence->in_batch = true;
   for (BatchSequence& entry : batch->sequences) entry.sequence->fit(*impl_->layout, entry.start + entry.tokens);
   return Batch(std::move(batch));
@@ -147,6 +155,7 @@ std::int64_t KvCache::bytes() const {
 std::int64_t KvCache::workspace_bytes() const {
   std::int64_t total = 0;
   for (const Context* context : impl_->contexts) total += context->scratch_bytes();
+  for (const Batch::Impl* batch : impl_->batches) total += batch->staged_bytes();
   return total;
 }
 

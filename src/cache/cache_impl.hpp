@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "cache/layout.hpp"
@@ -19,6 +20,7 @@ struct KvCache::Impl {
   std::int64_t next_id = 0;
   std::vector<std::unique_ptr<Context>> idle;  ///< Contexts no batch is using: scratch survives from batch to batch.
   std::vector<const Context*> contexts;        ///< All contexts there are.
+  std::set<const Batch::Impl*> batches;        ///< Open or committed, not yet destroyed.
 
   Impl(std::shared_ptr<const CacheLayout> cache_layout, const CacheOptions& cache_options);
   Sequence& find(SequenceId id);

@@ -6,6 +6,7 @@
 #include "checkpoint/json.hpp"
 #include "checkpoint/layer_check.hpp"
 #include "checkpoint/synthetic.hpp"
+#include "out_of_memory.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -57,8 +58,9 @@ Checkpoint::Impl open_folder(const fs::path& folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   const fs::path single = folder / "model.safetensors";
   const V41Config parsed = parse_config(read_text(config), config.string());
-  if (fs::exists(index)) return {parsed, make_sharded_source(index)};
-  if (fs::exists(single)) return {parsed, make_file_source(SafetensorsFile::open(single), "")};
+  std::error_code ignored;
+  if (fs::exists(index, ignored)) return {parsed, make_sharded_source(index)};
+  if (fs::exists(single, ignored)) return {parsed, make_file_source(SafetensorsFile::open(single), "")};
   throw Error(ErrorCode::io, fmt::format("{}: neither {} nor {}", folder.string(), index.filename().string(),
                                          single.filename().string()));
 }
@@ -75,7 +77,9 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   if (!fs::exists(path, ignored)) {
     throw Error(ErrorCode::io, fmt::format("{}: no such file or folder", path.string()));
   }
-  return Checkpoint(std::make_shared<Impl>(fs::is_directory(path, ignored) ? open_folder(path) : open_file(path)));
+  return Checkpoint(or_out_of_memory(path.string(), [&] {
+    return std::make_shared<Impl>(fs::is_directory(path, ignored) ? open_folder(path) : open_file(path));
+  }));
 }
 
 Checkpoint Checkpoint::synthetic(const V41Config& config, std::uint64_t seed) {
@@ -100,7 +104,7 @@ TensorInfo Checkpoint::info(std::string_view name) const {
 
 Tensor Checkpoint::tensor(std::string_view name) const {
   require(*impl_, name);
-  return impl_->source->load(name);
+  return or_out_of_memory(name, [&] { return impl_->source->load(name); });
 }
 
 std::vector<TensorProblem> Checkpoint::problems(std::span<const int> layers) const {

@@ -2,7 +2,6 @@
 #include "skim/config.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,10 +16,15 @@ template <class... Args>
   throw Error(ErrorCode::bad_config, fmt::format(text, std::forward<Args>(args)...));
 }
 
-void check_positive(std::string_view field, std::int64_t value) {
-  // Bounds keep every product of two extents inside 64 bits and every extent inside 32.
-  if (value < 1 || value > (1 << 24)) refuse("{} is {}, expected 1 to {}", field, value, 1 << 24);
+// Bounds keep every product of two extents inside 64 bits and every extent inside 32.
+constexpr std::int64_t kMostExtent = 1 << 24;
+constexpr std::int64_t kMostLayers = 4096, kMostDraftLayers = 1024;
+
+void check_range(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) refuse("{} is {}, expected {} to {}", field, value, low, high);
 }
+
+void check_positive(std::string_view field, std::int64_t value) { check_range(field, value, 1, kMostExtent); }
 
 void check_multiple(std::string_view field, std::int64_t value, std::string_view of, std::int64_t divisor) {
   if (value % divisor != 0) refuse("{} is {}, expected a multiple of {} ({})", field, value, divisor, of);
@@ -28,7 +32,8 @@ void check_multiple(std::string_view field, std::int64_t value, std::string_view
 
 void check_shape(const V41Config& c) {
   check_positive("dim", c.dim);
-  check_positive("n_layers", c.n_layers);
+  check_range("n_layers", c.n_layers, 1, kMostLayers);
+  check_range("the number of draft layers", c.n_draft_layers, 0, kMostDraftLayers);
   check_positive("n_heads", c.n_heads);
   check_positive("head_dim", c.head_dim);
   check_positive("rope_head_dim", c.rope_head_dim);
@@ -40,26 +45,24 @@ void check_shape(const V41Config& c) {
   check_multiple("n_heads", c.n_heads, "o_groups", c.o_groups);
   check_multiple("rope_head_dim", c.rope_head_dim, "adjacent pairs are rotated", 2);
   if (c.rope_head_dim > c.head_dim) refuse("rope_head_dim is {}, more than head_dim {}", c.rope_head_dim, c.head_dim);
-  if (c.n_draft_layers < 0) refuse("the number of draft layers is {}, expected 0 or more", c.n_draft_layers);
 }
 
-void check_number(std::string_view field, double value, bool allow_zero) {
-  if (!std::isfinite(value) || value < 0 || (value == 0 && !allow_zero)) {
-    refuse("{} is {}, expected a {} number", field, value, allow_zero ? "non-negative" : "positive");
-  }
+void check_number(std::string_view field, double value, double low, double high) {
+  if (!(value >= low && value <= high)) refuse("{} is {:g}, expected {:g} to {:g}", field, value, low, high);
 }
 
+/// Bounds keep frequencies and angles finite in float32.
 void check_rope(const V41Config& c) {
-  check_number("norm_eps", c.norm_eps, true);
-  check_number("rope_theta", c.rope_theta, false);
-  check_number("compress_rope_theta", c.compress_rope_theta, false);
+  check_number("norm_eps", c.norm_eps, 0, 1);
+  check_number("rope_theta", c.rope_theta, 1, 1e12);
+  check_number("compress_rope_theta", c.compress_rope_theta, 1, 1e12);
   if (c.original_seq_len < 0) refuse("original_seq_len is {}, expected 0 (no YaRN) or more", c.original_seq_len);
   if (c.original_seq_len == 0) return;
-  check_number("rope_factor", c.rope_factor, false);
-  check_number("beta_fast", c.beta_fast, false);
-  check_number("beta_slow", c.beta_slow, false);
+  check_number("rope_factor", c.rope_factor, 1e-6, 1e6);
+  check_number("beta_fast", c.beta_fast, 1e-6, 1e6);
+  check_number("beta_slow", c.beta_slow, 1e-6, 1e6);
   if (c.compress_rope_theta <= 1) {
-    refuse("compress_rope_theta is {}, expected more than 1 with YaRN (original_seq_len {})", c.compress_rope_theta,
+    refuse("compress_rope_theta is {:g}, expected more than 1 with YaRN (original_seq_len {})", c.compress_rope_theta,
            c.original_seq_len);
   }
 }
@@ -88,7 +91,7 @@ void check_source_list(const V41Config& c, std::string_view field, const std::ve
       refuse("{} names layer {}, expected 0 to {}", field, sources[i], c.n_layers - 1);
     }
     if (i > 0 && sources[i] <= sources[i - 1]) {
-      refuse("{} is {}, expected ascending layers", field, fmt::format("[{}]", fmt::join(sources, ", ")));
+      refuse("{} has layer {} after layer {}, expected ascending layers", field, sources[i], sources[i - 1]);
     }
     if (c.ratio(sources[i]) == 0) refuse("{} names layer {}, whose compress_ratio is 0", field, sources[i]);
   }
@@ -142,8 +145,7 @@ void check_candidates(const V41Config& c) {
   const int source = c.candidate_source_layer;
   if (source == -1) return;
   if (!contains(c.index_source_layers, source)) {
-    refuse("candidate_source_layer is {}, expected one of index_source_layers [{}]", source,
-           fmt::join(c.index_source_layers, ", "));
+    refuse("candidate_source_layer is {}, expected -1 or one of index_source_layers", source);
   }
   check_positive("candidate_topk_blocks", c.candidate_topk_blocks);
   check_positive("candidate_block_size", c.candidate_block_size);
@@ -169,8 +171,7 @@ void check(const V41Config& config) {
   check_rope(config);
   check_ratios(config);
   check_sources(config);
-  if (config.kv_source_layers.empty()) return;
-  check_index(config);
+  if (!config.kv_source_layers.empty()) check_index(config);
   check_candidates(config);
 }
 

@@ -88,9 +88,9 @@ class ShardedSource final : public TensorSource {
 
 std::string read_text(const fs::path& path) {
   std::error_code ignored;
-  const bool regular = fs::is_regular_file(path, ignored);
-  std::ifstream stream(path, std::ios::binary);
-  if (!regular || !stream) {
+  std::ifstream stream;
+  if (fs::is_regular_file(path, ignored)) stream.open(path, std::ios::binary);  // a pipe would wait for a writer
+  if (!stream.is_open()) {
     throw Error(ErrorCode::io, fmt::format("{}: cannot be read, expected a file", path.string()));
   }
   if (static_cast<std::int64_t>(fs::file_size(path, ignored)) > kLargestText) {

@@ -8,7 +8,6 @@
 #include "checkpoint/tensor_names.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
-#include "kernels/memory.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/error.hpp"
 
@@ -31,23 +30,14 @@ struct Plan {
   std::int64_t in_features = 0;  ///< Of the weight that is being made or scaled.
 };
 
-/// An uninitialized tensor that owns its bytes.
-template <class T>
-std::pair<Tensor, T*> make_tensor(DType dtype, std::vector<std::int64_t> shape) {
-  Tensor tensor{dtype, std::move(shape), {}, nullptr};
-  const std::int64_t bytes = tensor.elements() * static_cast<std::int64_t>(sizeof(T));
-  auto buffer = std::make_shared<Buffer>(host_memory(), bytes);
-  tensor.bytes = {buffer->data(), static_cast<std::size_t>(bytes)};
-  T* data = buffer->as<T>();
-  tensor.owner = std::move(buffer);
-  return {tensor, data};
-}
-
+/// A tensor whose i-th element is element(i).
 template <class T, class Element>
 Tensor fill(DType dtype, const std::vector<std::int64_t>& shape, Element element) {
-  auto [tensor, data] = make_tensor<T>(dtype, shape);
-  const std::int64_t count = tensor.elements();
-  for (std::int64_t i = 0; i < count; ++i) data[i] = element(static_cast<std::uint64_t>(i));
+  Tensor tensor{dtype, shape, {}, nullptr};
+  auto values = std::make_shared<std::vector<T>>(static_cast<std::size_t>(tensor.elements()));
+  for (std::size_t i = 0; i < values->size(); ++i) (*values)[i] = element(static_cast<std::uint64_t>(i));
+  tensor.bytes = std::as_bytes(std::span(*values));
+  tensor.owner = std::move(values);
   return tensor;
 }
 
@@ -144,7 +134,7 @@ std::shared_ptr<const TensorSource> make_synthetic_source(const V41Config& confi
   return std::make_shared<SyntheticSource>(config, seed);
 }
 
-Tensor synthetic_input(std::string_view name, std::vector<std::int64_t> shape) {
+Tensor synthetic_input(std::string_view name, const std::vector<std::int64_t>& shape) {
   const FillerStream stream(name, 0);
   return fill<bf16>(DType::bf16, shape,
                     [&](std::uint64_t i) { return to_bf16(static_cast<float>(stream.value(i) * std::sqrt(3.0))); });

@@ -52,6 +52,7 @@ std::vector<LayerTensor> layer_tensors(const V41Config& c, int layer) {
 
 std::string scale_name(const std::string& weight_name) {
   constexpr std::string_view suffix = ".weight";
+  if (!weight_name.ends_with(suffix)) return weight_name + ".scale";
   return weight_name.substr(0, weight_name.size() - suffix.size()) + ".scale";
 }
 

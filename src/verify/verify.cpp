@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <map>
-#include <new>
 
+#include "out_of_memory.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
 #include "skim/model.hpp"
@@ -89,26 +89,26 @@ bool has_fp8_output(const Checkpoint& weights, const std::vector<int>& layers) {
   });
 }
 
+VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& options) {
+  const CaseFile file(SafetensorsFile::open(path));
+  const Checkpoint weights = options.weights ? *options.weights : Checkpoint::open(path);
+  if (options.weights && !same_backbone(weights.config(), file.config())) {
+    throw Error(ErrorCode::bad_config, fmt::format("{}: its configuration is not that of the weights", file.name()));
+  }
+  const Model model(weights, {.layers = file.layers(), .kernels = options.kernels});
+  ReportBuilder builder({.reference = model.kernels() == "reference",
+                         .fp8 = has_fp8_output(weights, file.layers()),
+                         .everywhere = options.tolerance});
+  Replay(file, model, options).run(builder);
+  VerifyReport report{path.string(), "deepseek_v41", std::string(model.kernels()), {}, file.ignored(), {}};
+  builder.finish(report);
+  return report;
+}
+
 }  // namespace
 
 VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& options) {
-  try {
-    const CaseFile file(SafetensorsFile::open(path));
-    const Checkpoint weights = options.weights ? *options.weights : Checkpoint::open(path);
-    if (options.weights && !same_backbone(weights.config(), file.config())) {
-      throw Error(ErrorCode::bad_config, fmt::format("{}: its configuration is not that of the weights", file.name()));
-    }
-    const Model model(weights, {.layers = file.layers(), .kernels = options.kernels});
-    ReportBuilder builder({.reference = model.kernels() == "reference",
-                           .fp8 = has_fp8_output(weights, file.layers()),
-                           .everywhere = options.tolerance});
-    Replay(file, model, options).run(builder);
-    VerifyReport report{path.string(), "deepseek_v41", std::string(model.kernels()), {}, file.ignored(), {}};
-    builder.finish(report);
-    return report;
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, fmt::format("{}: out of memory", path.string()));
-  }
+  return or_out_of_memory(path.string(), [&] { return replay(path, options); });
 }
 
 }  // namespace skim

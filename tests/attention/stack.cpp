@@ -147,7 +147,7 @@ Checkpoint with_tensors(const V41Config& config, const std::map<std::string, std
   std::filesystem::create_directory(folder);
   write_safetensors(folder / "model.safetensors", list, {});
   std::ofstream(folder / "config.json") << to_json(config);
-  const Checkpoint checkpoint = Checkpoint::open(folder);
+  Checkpoint checkpoint = Checkpoint::open(folder);
   std::filesystem::remove_all(folder);  // the mapping stays
   return checkpoint;
 }

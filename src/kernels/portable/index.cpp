@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/index_tasks.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/portable/portable.hpp"
 #include "kernels/portable/vectors.hpp"
@@ -70,35 +71,15 @@ void score_keys(const IndexShape& shape, const IndexQuery& query, std::int64_t f
   }
 }
 
-struct Task {
-  const IndexQuery* query;
-  std::int64_t first, last;  // slots
-};
-
-std::int64_t task_count(const IndexQuery& query) { return (query.range.slots() + kTaskSlots - 1) / kTaskSlots; }
-
-std::span<const Task> split(Arena& arena, std::span<const IndexQuery> queries) {
-  std::int64_t count = 0;
-  for (const IndexQuery& query : queries) count += task_count(query);
-  Task* tasks = arena.take<Task>(count);
-  Task* next = tasks;
-  for (const IndexQuery& query : queries) {
-    for (std::int64_t first = 0; first < query.range.slots(); first += kTaskSlots) {
-      *next++ = {&query, first, std::min(first + kTaskSlots, query.range.slots())};
-    }
-  }
-  return {tasks, next};
-}
-
 }  // namespace
 
 void index_score(Context& context, const IndexShape& shape, std::span<const IndexQuery> queries) {
   const Arena::Scope scope(context.arena());
-  const std::span<const Task> tasks = split(context.arena(), queries);
+  const std::span<const IndexTask> tasks = split_queries(context.arena(), queries, kTaskSlots);
   context.reserve_thread_scratch(Workspace::bytes(shape));
   parallel_for(
       context, static_cast<std::int64_t>(tasks.size()), kLeastParallelWork, [&](std::int64_t item, int thread) {
-        const Task& task = tasks[static_cast<std::size_t>(item)];
+        const IndexTask& task = tasks[static_cast<std::size_t>(item)];
         const Workspace space(shape, context.thread_scratch<float>(thread));
         for (int head = 0; head < shape.heads; ++head) {
           widen_row(shape.layout, task.query->query + head * shape.layout.bytes(), space.queries + head * space.stride);

@@ -2,9 +2,9 @@
 // slots, so that a single query over a long context keeps every thread busy.
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 #include "formats/bf16.hpp"
+#include "kernels/index_tasks.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/reference/reference.hpp"
 
@@ -26,26 +26,11 @@ float score_key(const IndexShape& shape, const float* queries, const float* weig
   return round_bf16(total);
 }
 
-struct Task {
-  const IndexQuery* query;
-  std::int64_t first, last;  // slots
-};
-
-std::vector<Task> split(std::span<const IndexQuery> queries) {
-  std::vector<Task> tasks;
-  for (const IndexQuery& query : queries) {
-    const std::int64_t slots = query.range.slots();
-    for (std::int64_t first = 0; first < slots; first += kSlotsPerTask) {
-      tasks.push_back({&query, first, std::min(first + kSlotsPerTask, slots)});
-    }
-  }
-  return tasks;
-}
-
 }  // namespace
 
 void index_score(Context& context, const IndexShape& shape, std::span<const IndexQuery> queries) {
-  const std::vector<Task> tasks = split(queries);
+  const Arena::Scope scope(context.arena());
+  const std::span<const IndexTask> tasks = split_queries(context.arena(), queries, kSlotsPerTask);
   const std::int64_t width = shape.layout.width;
   context.reserve_thread_scratch((shape.heads + 1) * width * static_cast<std::int64_t>(sizeof(float)));
   parallel_for(context, static_cast<std::int64_t>(tasks.size()), kSlotsPerTask * shape.heads * width,

@@ -1,0 +1,333 @@
+// Claims: both spellings of a configuration give the same V41Config; whatever is missing, of the wrong type, out of
+// range or of another model is refused in a message that names the field.
+#include "skim/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "checkpoint/config_documents.hpp"
+#include "checkpoint/expect_error.hpp"
+#include "skim/safetensors.hpp"
+
+namespace skim::test {
+namespace {
+
+using nlohmann::json;
+using Path = json::json_pointer;
+
+constexpr std::string_view kReleased = R"({
+  "architectures": ["DeepseekV41ForConditionalGeneration"],
+  "model_type": "deepseek_v41",
+  "quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "scale_fmt": "ue8m0", "weight_block_size": [32, 32]},
+  "text_config": {
+    "hidden_size": 5120, "num_hidden_layers": 40, "num_attention_heads": 64, "head_dim": 512, "qk_rope_head_dim": 64,
+    "q_lora_rank": 1280, "o_groups": 8, "o_lora_rank": 1024, "sliding_window": 128, "rms_norm_eps": 1e-20,
+    "rope_theta": 10000, "compress_rope_theta": 160000,
+    "rope_scaling": {"rope_type": "yarn", "factor": 16, "beta_fast": 32, "beta_slow": 1,
+                     "original_max_position_embeddings": 65536},
+    "compress_ratios": [0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+                        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0],
+    "kv_source_layer_ids": [2, 8, 14, 20], "index_source_layer_ids": [2, 8, 14, 20, 24, 28, 32, 36],
+    "index_n_heads": 32, "index_head_dim": 128, "index_topk": 512,
+    "candidate_source_layer_id": 20, "candidate_topk_blocks": 2048, "candidate_block_size": 8,
+    "num_nextn_predict_layers": 3, "max_position_embeddings": 1048576
+  }
+})";
+
+V41Config parse(const json& document) { return parse_config(document.dump(), "x.json"); }
+
+void expect_refused(const json& document, const std::vector<std::string>& words) {
+  const std::string message = expect_error(ErrorCode::bad_config, words, [&] { parse(document); });
+  EXPECT_TRUE(message.starts_with("x.json: ")) << message;
+  EXPECT_LT(message.size(), 500u);
+}
+
+json with(json document, const std::string& path, const json& value) {
+  document[Path(path)] = value;
+  return document;
+}
+
+json without(json document, const Path& path) {
+  document.at(path.parent_pointer()).erase(path.back());
+  return document;
+}
+
+json tiny_released() { return released_document(named_config("v41-tiny")); }
+json tiny_inference() { return inference_document(named_config("v41-tiny")); }
+
+/// Every field, those of nested objects included.
+std::vector<Path> fields(const json& object, const Path& base = Path()) {
+  std::vector<Path> list;
+  for (const auto& [key, value] : object.items()) {
+    list.push_back(base / key);
+    if (!value.is_object()) continue;
+    const std::vector<Path> inner = fields(value, list.back());
+    list.insert(list.end(), inner.begin(), inner.end());
+  }
+  return list;
+}
+
+/// Values of other types than this one.
+std::vector<json> wrong_values(const json& good) {
+  if (good.is_number_integer()) return {"7", true, 1.5, json::array({7}), json::object()};
+  if (good.is_number()) return {"7", true, json::array({7}), json::object()};
+  if (good.is_string()) return {7, true, json::array(), json::object()};
+  if (good.is_object()) return {7, true, "x", json::array()};
+  return {7,
+          "7",
+          true,
+          json::object(),
+          json::array({1.5}),
+          json::array({"1"}),
+          json::array({nullptr}),
+          json::array({json::array({1})}),
+          json::array({2147483648}),
+          json::array({1e308})};
+}
+
+/// Fields that need not be there.
+const std::set<std::string> kOptional = {"/text_config/model_type",
+                                         "/text_config/num_nextn_predict_layers",
+                                         "/text_config/rope_scaling",
+                                         "/text_config/rope_scaling/type",
+                                         "/text_config/candidate_source_layer_id",
+                                         "/candidate_source_layer",
+                                         "/dtype"};
+
+TEST(Config, TheReleasedModelIsV41Flash) {
+  const V41Config config = parse_config(kReleased, "config.json");
+  EXPECT_EQ(config, named_config("v41-flash"));
+  EXPECT_EQ(config.n_layers, 40);
+  EXPECT_EQ(config.n_draft_layers, 3);
+  EXPECT_EQ(config.compress_ratios.size(), 43u);
+}
+
+TEST(Config, RecordedInferenceSpellingEqualsTheReleasedOne) {
+  const std::string path = SKIM_TEST_CASES "/v41-flash-layers.safetensors";
+  const std::string text = SafetensorsFile::open(path).metadata().at("config");
+  const V41Config recorded = parse_config(text, "config");
+  EXPECT_EQ(recorded, parse(with(json::parse(kReleased), "/text_config/candidate_topk_blocks", 100)));
+  V41Config flash = named_config("v41-flash");
+  flash.candidate_topk_blocks = 100;
+  EXPECT_EQ(recorded, flash);
+}
+
+TEST(Config, BothSpellingsGiveTheConfigurationBack) {
+  V41Config plain = named_config("v41-tiny");
+  plain.original_seq_len = 0;
+  plain.rope_factor = 1;
+  plain.candidate_source_layer = -1;
+  plain.candidate_topk_blocks = plain.candidate_block_size = 0;
+  for (const V41Config& config : {named_config("v41-tiny"), named_config("v41-flash"), plain}) {
+    EXPECT_EQ(parse(released_document(config)), config);
+    EXPECT_EQ(parse(released_document(config)["text_config"]), config) << "not nested";
+    EXPECT_EQ(parse(inference_document(config)), config);
+  }
+  V41Config bf16_weights = named_config("v41-tiny");
+  bf16_weights.weight_type = WeightType::bf16;
+  EXPECT_EQ(parse(inference_document(bf16_weights)), bf16_weights);
+}
+
+TEST(Config, UnknownNameListsTheNamesThereAre) {
+  expect_error(ErrorCode::invalid_argument, {"'v41'", "v41-flash", "v41-tiny"}, [] { named_config("v41"); });
+}
+
+TEST(Config, IntegersMayBeWrittenWithAPoint) {
+  EXPECT_EQ(parse(with(tiny_inference(), "/dim", 128.0)), named_config("v41-tiny"));
+}
+
+TEST(Config, FieldsOfOtherModelsAreIgnored) {
+  json document = tiny_released();
+  for (const char* name : {"num_hash_layers", "q_head_norm", "compress_ape", "scale_fmt", "n_routed_experts"}) {
+    document["text_config"][name] = 3;
+  }
+  document["vision_config"] = {{"hidden_size", 7}};
+  EXPECT_EQ(parse(document), named_config("v41-tiny"));
+}
+
+TEST(Config, EveryRequiredFieldIsNamedIfItIsMissing) {
+  for (const json& document : {tiny_released(), tiny_inference()}) {
+    for (const Path& path : fields(document)) {
+      if (path.to_string() == "/text_config") continue;  // without it, the other spelling is meant
+      SCOPED_TRACE(path.to_string());
+      if (kOptional.contains(path.to_string())) {
+        EXPECT_NO_THROW(parse(without(document, path)));
+        EXPECT_EQ(parse(with(document, path.to_string(), nullptr)), parse(without(document, path)));
+        continue;
+      }
+      expect_refused(without(document, path), {path.back() + " is missing"});
+      expect_refused(with(document, path.to_string(), nullptr), {path.back() + " is null"});
+    }
+  }
+}
+
+TEST(Config, EveryFieldOfTheWrongTypeIsNamed) {
+  for (const json& document : {tiny_released(), tiny_inference()}) {
+    for (const Path& path : fields(document)) {
+      for (const json& wrong : wrong_values(document[path])) {
+        SCOPED_TRACE(path.to_string() + " = " + wrong.dump());
+        expect_refused(with(document, path.to_string(), wrong), {path.back(), "expected"});
+      }
+    }
+  }
+}
+
+TEST(Config, EveryIntegerOutOfRangeIsNamed) {
+  const std::vector<json> values = {1e308, -1e308, 9223372036854775808u, -9223372036854775807 - 1, -2, 1e18};
+  for (const json& document : {tiny_released(), tiny_inference()}) {
+    for (const Path& path : fields(document)) {
+      if (!document[path].is_number_integer()) continue;
+      for (const json& value : values) {
+        SCOPED_TRACE(path.to_string() + " = " + value.dump());
+        expect_refused(with(document, path.to_string(), value), {path.back(), value.dump()});
+      }
+    }
+  }
+}
+
+TEST(Config, EverySizeOfZeroOrLessIsNamed) {
+  const std::set<std::string> zero_is_fine = {"/candidate_source_layer", "/original_seq_len"};
+  const json document = tiny_inference();
+  for (const Path& path : fields(document)) {
+    if (!document[path].is_number_integer() || zero_is_fine.contains(path.to_string())) continue;
+    SCOPED_TRACE(path.to_string());
+    expect_refused(with(document, path.to_string(), 0), {path.back(), "0"});
+    expect_refused(with(document, path.to_string(), -1), {path.back(), "-1"});
+  }
+  expect_refused(with(document, "/original_seq_len", -1), {"original_seq_len", "-1"});
+  EXPECT_EQ(parse(with(document, "/candidate_source_layer", -1)).candidate_source_layer, -1);
+}
+
+TEST(Config, WhatIsNoNumberIsNoNumber) {
+  const std::string text = with(tiny_inference(), "/rope_theta", "HERE").dump();
+  const std::size_t here = text.find("\"HERE\"");
+  for (const char* value : {"NaN", "nan", "-NaN", "Infinity", "-inf", "1e400", "-1e400", "0x10", ".5", "1.", "+1", "01",
+                            "1_000", "--1", ""}) {
+    SCOPED_TRACE(value);
+    expect_error(ErrorCode::bad_config, {"x.json: "},
+                 [&] { parse_config(std::string(text).replace(here, 6, value), "x.json"); });
+  }
+}
+
+TEST(Config, NumbersThatTurnIntoNanInFloat32AreRefused) {
+  for (const char* path : {"/rope_theta", "/rope_factor"}) {
+    for (const double value : {1e-308, 1e-60}) {
+      SCOPED_TRACE(testing::Message() << path << " = " << value);
+      expect_refused(with(tiny_inference(), path, value), {Path(path).back()});
+    }
+  }
+}
+
+TEST(Config, HugeListsAreRefusedInAShortMessage) {
+  constexpr std::size_t kMany = 1'000'000;
+  const std::vector<int> twos(kMany, 2);
+  std::vector<int> ascending(kMany);
+  for (std::size_t i = 0; i < kMany; ++i) ascending[i] = static_cast<int>(i) + 2;
+  expect_refused(with(tiny_inference(), "/compress_ratios", twos), {"number of draft layers is 999993", "1024"});
+  expect_refused(with(tiny_inference(), "/index_source_layers", ascending), {"index_source_layers"});
+  expect_refused(with(tiny_inference(), "/kv_source_layers", twos), {"kv_source_layers", "ascending"});
+}
+
+TEST(Config, EveryTruncatedDocumentIsRefused) {
+  const std::string text = tiny_released().dump();
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    SCOPED_TRACE(length);
+    expect_error(ErrorCode::bad_config, {"x.json: "}, [&] { parse_config(text.substr(0, length), "x.json"); });
+  }
+  for (const char* other : {"[]", "null", "7", "\"deepseek_v41\"", "{}", R"({"text_config": {}})"}) {
+    SCOPED_TRACE(other);
+    expect_error(ErrorCode::bad_config, {"x.json"}, [&] { parse_config(other, "x.json"); });
+  }
+}
+
+TEST(Config, OnlyYarnScalesTheRotation) {
+  for (const char* key : {"type", "rope_type"}) {
+    const std::string path = std::string("/text_config/rope_scaling/") + key;
+    expect_refused(with(tiny_released(), path, "linear"), {"rope_scaling." + std::string(key), "linear", "yarn"});
+  }
+  const V41Config none = parse(without(tiny_released(), Path("/text_config/rope_scaling")));
+  EXPECT_EQ(none.original_seq_len, 0);
+}
+
+TEST(Config, UnknownWeightTypeIsRefused) {
+  expect_refused(with(tiny_inference(), "/dtype", "fp4"), {"dtype", "fp4", "fp8", "bf16"});
+}
+
+TEST(Config, OnlyScaleBlocksOf32AreKnown) {
+  for (const char* path :
+       {"/quantization_config/weight_block_size", "/text_config/quantization_config/weight_block_size"}) {
+    EXPECT_EQ(parse(with(tiny_released(), path, {32, 32})), named_config("v41-tiny"));
+    EXPECT_EQ(parse(with(tiny_released(), path, nullptr)), named_config("v41-tiny"));
+    for (const json& other :
+         {json::array({128, 128}), json::array({32, 128}), json::array({32}), json::array(), json(32), json("32x32")}) {
+      SCOPED_TRACE(other.dump());
+      expect_refused(with(tiny_released(), path, other), {"weight_block_size"});
+    }
+  }
+  expect_refused(with(tiny_inference(), "/quantization_config", {{"weight_block_size", {128, 128}}}),
+                 {"weight_block_size", "[32, 32]"});
+}
+
+TEST(Fault19, UnknownModelTypeIsRefused) {
+  for (const char* type : {"deepseek_v4", "deepseek41", "deepseek_v41x", "deepseek_v32", "Deepseek_V41", ""}) {
+    const std::string quoted = "\"" + std::string(type) + "\"";
+    expect_refused(with(tiny_released(), "/model_type", type), {"model_type", quoted, "\"deepseek_v41\""});
+    expect_refused(with(tiny_released(), "/text_config/model_type", type), {"text_config.model_type", quoted});
+    expect_refused(with(tiny_inference(), "/model_type", type), {"model_type", quoted});
+  }
+  EXPECT_NO_THROW(parse(with(tiny_inference(), "/model_type", "deepseek_v41")));
+}
+
+TEST(Fault27, AttentionFactorMustNotScaleTheRotation) {
+  const std::string path = "/text_config/rope_scaling/attention_factor";
+  expect_refused(with(tiny_released(), path, 0.5), {"rope_scaling.attention_factor", "0.5"});
+  expect_refused(with(tiny_released(), path, "1"), {"rope_scaling.attention_factor"});
+  EXPECT_EQ(parse(with(tiny_released(), path, nullptr)), parse(tiny_released()));
+  EXPECT_EQ(parse(with(tiny_released(), path, 1.0)), parse(tiny_released()));
+  EXPECT_EQ(parse(with(tiny_released(), path, 1)), parse(tiny_released()));
+}
+
+TEST(Fault27, AMissingThetaIsNoDefault) {
+  expect_refused(without(tiny_released(), Path("/text_config/compress_rope_theta")),
+                 {"text_config.compress_rope_theta is missing"});
+  expect_refused(without(tiny_inference(), Path("/compress_rope_theta")), {"compress_rope_theta is missing"});
+}
+
+TEST(Fault71, RatiosBeyondTheLayersBelongToDraftLayers) {
+  json released = without(tiny_released(), Path("/text_config/num_nextn_predict_layers"));
+  json inference = tiny_inference();
+  for (int drafts : {0, 1, 3}) {
+    std::vector<int> ratios = {0, 0, 2, 2, 1, 1, 1};
+    ratios.resize(ratios.size() + static_cast<std::size_t>(drafts), 0);
+    for (const V41Config& config : {parse(with(released, "/text_config/compress_ratios", ratios)),
+                                    parse(with(inference, "/compress_ratios", ratios))}) {
+      EXPECT_EQ(config.n_layers, 7);
+      EXPECT_EQ(config.n_draft_layers, drafts);
+      EXPECT_EQ(config.layer_count(), 7 + drafts);
+      EXPECT_EQ(config.compress_ratios, ratios);
+    }
+  }
+}
+
+TEST(Fault71, DraftLayersThatAreOnlyCountedHaveRatioZero) {
+  const V41Config config = parse(with(with(tiny_released(), "/text_config/num_nextn_predict_layers", 2),
+                                      "/text_config/compress_ratios", {0, 0, 2, 2, 1, 1, 1}));
+  EXPECT_EQ(config.n_draft_layers, 2);
+  EXPECT_EQ(config.ratio(8), 0);
+}
+
+TEST(Fault71, FewerRatiosThanLayersAreRefused) {
+  const std::vector<int> ratios = {0, 0, 2, 2, 1};
+  expect_refused(with(tiny_released(), "/text_config/compress_ratios", ratios), {"compress_ratios", "5", "7"});
+  expect_refused(with(tiny_inference(), "/compress_ratios", ratios), {"compress_ratios has 5 entries", "expected 7"});
+  expect_refused(with(tiny_inference(), "/compress_ratios", json::array()), {"compress_ratios has 0 entries"});
+}
+
+TEST(Fault71, DraftLayersDoNotCompress) {
+  expect_refused(with(tiny_inference(), "/compress_ratios", {0, 0, 2, 2, 1, 1, 1, 0, 2}),
+                 {"compress_ratios[8] is 2", "7"});
+}
+
+}  // namespace
+}  // namespace skim::test
