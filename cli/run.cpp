@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -70,10 +71,14 @@ class Run {
   explicit Run(const RunArguments& arguments)
       : arguments_(arguments),
         start_(std::chrono::steady_clock::now()),
-        model_(open_model(arguments.model), {.layers = arguments.layers, .kernels = arguments.kernels}),
-        load_seconds_(seconds_since(start_)),
-        input_(arguments.input, model_.layers(), model_.config().dim),
+        checkpoint_(open_model(arguments.model)),
+        input_(arguments.input, input_layers(), checkpoint_.config().dim),
         prefill_(prefill_tokens()),
+        model_(checkpoint_,
+               {.layers = arguments.layers,
+                .kernels = arguments.kernels,
+                .progress = [this](int layer) { progress_.update(fmt::format("loading layer {}", layer)); }}),
+        load_seconds_(seconds_since(start_)),
         cache_(model_,
                {.max_tokens = std::max<std::int64_t>(1, prefill_ + arguments.decode), .threads = arguments.threads}),
         sequence_(cache_.add()) {
@@ -84,14 +89,14 @@ class Run {
   }
 
   void execute() {
-    ProgressLine progress;
-    RunTrace trace(stats_, progress);
+    RunTrace trace(stats_, progress_);
     trace.stage = "prefill";
     for (std::int64_t first = 0; first < prefill_; first += kPrefillChunk) {
       step(first, std::min(kPrefillChunk, prefill_ - first), trace, &LayerStats::prefill_seconds);
     }
     trace.stage = "decode";
     for (std::int64_t i = 0; i < arguments_.decode; ++i) step(prefill_ + i, 1, trace, &LayerStats::decode_seconds);
+    progress_.clear();
   }
 
   void write_output() const {
@@ -155,6 +160,13 @@ class Run {
   }
 
  private:
+  std::vector<int> input_layers() const {
+    if (!arguments_.layers.empty()) return arguments_.layers;
+    std::vector<int> all(static_cast<std::size_t>(checkpoint_.config().n_layers));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
   /// From --tokens, or what the input file leaves after decoding.
   std::int64_t prefill_tokens() const {
     const std::int64_t available = input_.rows().value_or(kDefaultTokens + arguments_.decode);
@@ -197,11 +209,13 @@ class Run {
   }
 
   const RunArguments& arguments_;
+  ProgressLine progress_;
   std::chrono::steady_clock::time_point start_;
+  Checkpoint checkpoint_;
+  RunInput input_;  // checked before weights are loaded, which may take minutes
+  std::int64_t prefill_;
   Model model_;
   double load_seconds_;
-  RunInput input_;
-  std::int64_t prefill_;
   KvCache cache_;
   SequenceId sequence_;
   std::map<int, LayerStats> stats_;
@@ -223,13 +237,13 @@ void check_output(const std::string& output) {
 
 void run(const RunArguments& arguments) {
   check_output(arguments.output);
-  Run session(arguments);
-  session.execute();
-  session.write_output();
+  Run running(arguments);
+  running.execute();
+  running.write_output();
   if (arguments.json) {
-    session.print_json();
+    running.print_json();
   } else {
-    session.print_table();
+    running.print_table();
   }
 }
 

@@ -43,9 +43,7 @@ void verify_files(const VerifyArguments& arguments, bool& failed) {
   if (!arguments.model.empty()) options.weights = open_model(arguments.model);
   for (const std::string& file : arguments.files) {
     ProgressLine progress;
-    options.progress = [&](std::int64_t call, std::int64_t calls, int layer) {
-      progress.update(fmt::format("{}: call {} of {}, layer {}", file, call + 1, calls, layer));
-    };
+    options.progress = [&](const std::string& doing) { progress.update(fmt::format("{}: {}", file, doing)); };
     const VerifyReport report = verify(file, options);
     progress.clear();
     print_report(report);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@ struct ModelOptions {
   std::vector<int> layers = {};  ///< Empty: all backbone layers. The sources of each must be among them.
   std::string kernels = {};      ///< Name of a kernel set; empty: SKIM_KERNELS, or the best this machine runs.
   bool strict = true;            ///< Refuse attention tensors that a layer has no use for; otherwise they are ignored.
+  std::function<void(int layer)> progress = {};  ///< Called before each layer is packed.
 };
 
 /// Layers packed once for one kernel set. Immutable: any number of threads may call forward, each on its own batch.

@@ -17,8 +17,8 @@ struct VerifyOptions {
   std::optional<double> tolerance = {};    ///< Allowance for every numeric tensor instead of the standard ones.
   std::optional<Checkpoint> weights = {};  ///< Weights to use instead of those in (or named by) the file.
   int threads = 0;
-  /// Called now and then: call number, calls in all, layer.
-  std::function<void(std::int64_t call, std::int64_t calls, int layer)> progress = {};
+  /// Called now and then with what is being done, e.g. "call 3 of 19, layer 2".
+  std::function<void(const std::string& doing)> progress = {};
 };
 
 /// Result for one kind of tensor ("qr", "out", "topk_idxs", ...).

@@ -43,7 +43,7 @@ struct LayerRun {
   void rotate(View<bf16, 2> x, int width, View<const float, 3> cos_sin, bool inverse) const;
 };
 
-/// Runs all tokens of the batch through a V4.1 layer: SPEC section 2.
+/// Runs all tokens of the batch through a V4.1 layer: docs/v41.md.
 void run_v41_layer(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out);
 
 /// Step 3: closes groups, and appends their compressed rows and index keys. x: [rows, dim].

@@ -97,6 +97,7 @@ std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, cons
   check_tensors(checkpoint, model->layers, options.strict);
   Memory& memory = model->kernel_set->memory();
   for (const int layer : model->layers) {
+    if (options.progress) options.progress(layer);
     model->loaded.emplace(layer, LoadedLayer{layer_role(model->config, layer),
                                              load_layer(checkpoint, layer, model->kernel_set->kernels(), memory)});
   }

@@ -20,7 +20,7 @@ struct RopeParameters {
 class RopeTable {
  public:
   RopeTable() = default;
-  /// float32 frequencies as in seeds 000, precompute_freqs_cis.
+  /// float32 frequencies as in the published precompute_freqs_cis.
   explicit RopeTable(const RopeParameters& parameters);
 
   std::int64_t pairs() const { return static_cast<std::int64_t>(frequencies_.size()); }

@@ -1,4 +1,4 @@
-// Latents of closed groups, their index keys and compressed rows: SPEC section 2, step 3.
+// Latents of closed groups, their index keys and compressed rows: docs/v41.md, step 3.
 #include <algorithm>
 #include <cstring>
 

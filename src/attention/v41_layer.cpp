@@ -1,4 +1,4 @@
-// The order of operations of a V4.1 layer: SPEC section 2.
+// The order of operations of a V4.1 layer: docs/v41.md.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Which compressed positions each query attends to: SPEC section 2, steps 4 to 6.
+// Which compressed positions each query attends to: docs/v41.md, steps 4 to 6.
 #include <algorithm>
 #include <cmath>
 

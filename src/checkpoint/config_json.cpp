@@ -1,4 +1,4 @@
-// config.json in its two spellings: SPEC section 2, "Checkpoint".
+// config.json in its two spellings: docs/v41.md, Checkpoint.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// bfloat16 conversions (SPEC "Number formats": round to nearest even, NaN stays NaN).
+// bfloat16 conversions (docs/v41.md, Number formats: round to nearest even, NaN stays NaN).
 #pragma once
 
 #include <bit>

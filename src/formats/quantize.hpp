@@ -1,4 +1,4 @@
-// The block quantizers of SPEC section 1: groups of consecutive elements share one scale. All arithmetic is float32 on
+// The block quantizers of docs/v41.md: groups of consecutive elements share one scale. All arithmetic is float32 on
 // bf16 input. A NaN in a group makes the scale NaN, and so the whole group. An infinity does the same, except that an
 // e4m3 scale saturates at 448, so that +-2688 is decoded. The last group of a row may be shorter than the others.
 #pragma once

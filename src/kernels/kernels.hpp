@@ -165,42 +165,42 @@ struct Kernels {
 
   /// y[n, out] = bf16(x[n, in] * W^T), float32 sums over `in` in one fixed order. bf16 weights multiply x as it is,
   /// float32 weights x widened. fp8 weights: each row of x is first quantized over groups of format.block
-  /// (fp8_quant), and every group contributes (input scale * weight scale) * sum(code * code).  SPEC section 1.
+  /// (fp8_quant), and every group contributes (input scale * weight scale) * sum(code * code).  docs/v41.md, Linear layers.
   void (*linear)(Context&, View<const bf16, 2> x, const Weight& weight, View<bf16, 2> y);
   /// y is other memory than x. A set may round code * scale to float32 first; scales of released models are exact.
   /// linear_f32 leaves the float32 sums as they are.
   void (*linear_f32)(Context&, View<const bf16, 2> x, const Weight& weight, View<float, 2> y);
 
-  /// y[n, width] = bf16(weight * (x * rsqrt(mean(x^2) + eps))), float32.  seeds 000, RMSNorm.
+  /// y[n, width] = bf16(weight * (x * rsqrt(mean(x^2) + eps))), float32.  Published RMSNorm.
   void (*rms_norm)(Context&, View<const bf16, 2> x, const float* weight, float eps, View<bf16, 2> y);
 
   /// Multiplies adjacent pairs (a, b) of the last 2*pairs elements of each row as complex numbers by
-  /// cos +- i sin, float32, to bf16.  seeds 000, apply_rotary_emb.
+  /// cos +- i sin, float32, to bf16.  Published apply_rotary_emb.
   void (*rotate)(Context&, const Rotation&);
 
   /// Latents of whole groups before their norm: per channel softmax over the group's tokens of `score`, times `kv`,
-  /// summed, float32, to bf16.  kv, score: [groups, ratio, width]; latent: [groups, width].  SPEC section 2, step 3.
+  /// summed, float32, to bf16.  kv, score: [groups, ratio, width]; latent: [groups, width].  docs/v41.md, step 3.
   void (*pool_groups)(Context&, View<const float, 3> kv, View<const float, 3> score, View<bf16, 2> latent);
 
   /// Packs x[n, layout.width] into rows [first, first + n).
   void (*pack_rows)(Context&, RowLayout layout, View<const bf16, 2> x, PagedRows<std::byte> rows, std::int64_t first);
 
   /// score = sum over heads of relu(query_h . key) * weight_h. Published rounding of fp4_e8m0 rows: the dot product,
-  /// its product with the weight and the sum are each rounded to bf16.  seeds 000, Indexer.forward.
+  /// its product with the weight and the sum are each rounded to bf16.  Published Indexer.forward.
   void (*index_score)(Context&, const IndexShape&, std::span<const IndexQuery>);
 
-  /// The k best scores, the lower position winning a tie; -inf and NaN are never chosen.  SPEC section 4.
+  /// The k best scores, the lower position winning a tie; -inf and NaN are never chosen.  docs/v41.md, step 6.
   void (*select_topk)(Context&, std::span<const TopkQuery>);
 
   /// The k best blocks by their best score, the lower block winning a tie. The block of the last score is always kept
-  /// and counts among the k. A block without any finite score is kept only for want of better ones.  SPEC section 2,
+  /// and counts among the k. A block without any finite score is kept only for want of better ones.  docs/v41.md,
   /// step 5.
   void (*select_blocks)(Context&, std::span<const BlockQuery>);
 
   /// One softmax over the window rows (oldest first) and then the selected rows (ascending), in blocks of 64 with a
   /// running maximum that starts at -1e30: logits = float32(q . row) * scale; probabilities exp(logit - max) are
   /// rounded to bf16 for the average of values, not for the denominator; a sink adds exp(sink - max) to the denominator
-  /// only. No row at all gives zeros.  seeds 002, sparse_attn_kernel.
+  /// only. No row at all gives zeros.  Published sparse_attn_kernel.
   void (*attend)(Context&, const AttendShape&, std::span<const AttendQuery>);
 };
 

@@ -1,4 +1,4 @@
-// How far a result is from a recording: SPEC section 5, "Judging".
+// How far a result is from a recording: docs/cases.md, Judging.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 namespace skim {
 
-/// SPEC section 5: an exchanged entry lies this close to the cut-off score, relative to the largest score ...
+/// docs/cases.md, Judging: an exchanged entry lies this close to the cut-off score, relative to the largest score ...
 inline constexpr double kSelectionAllowance = 0x1p-7;
 /// ... except in this share of a file's rows, which may need as much as kSelectionLimit.
 inline constexpr double kLooseShare = 0.01;

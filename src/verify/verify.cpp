@@ -49,7 +49,9 @@ class Replay {
     CallState state;
     std::vector<bf16> out(static_cast<std::size_t>(batch.tokens() * file_.config().dim));
     for (const int layer : file_.layers()) {
-      if (options_.progress) options_.progress(n, static_cast<std::int64_t>(file_.calls().size()), layer);
+      if (options_.progress) {
+        options_.progress(fmt::format("call {} of {}, layer {}", n + 1, file_.calls().size(), layer));
+      }
       const Tensor input = file_.input(n, layer);
       std::vector<bf16> x(out.size());
       std::copy_n(input.bytes.data(), input.bytes.size(), reinterpret_cast<std::byte*>(x.data()));
@@ -95,7 +97,10 @@ VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& opti
   if (options.weights && !same_backbone(weights.config(), file.config())) {
     throw Error(ErrorCode::bad_config, fmt::format("{}: its configuration is not that of the weights", file.name()));
   }
-  const Model model(weights, {.layers = file.layers(), .kernels = options.kernels});
+  const auto loading = [&](int layer) {
+    if (options.progress) options.progress(fmt::format("loading layer {}", layer));
+  };
+  const Model model(weights, {.layers = file.layers(), .kernels = options.kernels, .progress = loading});
   ReportBuilder builder({.reference = model.kernels() == "reference",
                          .fp8 = has_fp8_output(weights, file.layers()),
                          .everywhere = options.tolerance});

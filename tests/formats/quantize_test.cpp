@@ -1,4 +1,4 @@
-// The three group quantizers against a naive version: the float32 steps SPEC section 1 fixes, everything else in
+// The three group quantizers against a naive version: the float32 steps docs/v41.md fixes, everything else in
 // double.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Claims: every kernel set multiplies by weights of all four kinds as the SPEC formula says, for any shape and row
+// Claims: every kernel set multiplies by weights of all four kinds as docs/v41.md says, for any shape and row
 // distance; a row's bits depend neither on the rows around it nor on threads; all e4m3 codes mean what they should.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Attention over the window and the selected rows, after seeds 002, sparse_attn_kernel.
+// Attention over the window and the selected rows, after the published sparse_attn_kernel.
 #include <algorithm>
 #include <cmath>
 

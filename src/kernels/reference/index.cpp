@@ -1,4 +1,4 @@
-// Index scores with the published rounding: seeds 000, Indexer.forward. Work is split into stretches of one query's
+// Index scores with the published rounding: published Indexer.forward. Work is split into stretches of one query's
 // slots, so that a single query over a long context keeps every thread busy.
 #include <algorithm>
 #include <limits>

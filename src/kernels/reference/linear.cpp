@@ -1,4 +1,4 @@
-// y = x W^T as SPEC section 1 words it. The layout of a packed weight is that of the checkpoint.
+// y = x W^T as docs/v41.md words it. The layout of a packed weight is that of the checkpoint.
 #include <algorithm>
 #include <cstring>
 

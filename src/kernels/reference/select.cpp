@@ -1,4 +1,4 @@
-// Top-k and candidate blocks. Selection is a pure function of the scores: SPEC section 4.
+// Top-k and candidate blocks. Selection is a pure function of the scores: docs/v41.md, step 6.
 #include <algorithm>
 #include <cmath>
 #include <limits>
