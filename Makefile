@@ -72,7 +72,7 @@ build: deps  ## Build the library, the command line and the tests: build/release
 	$(call compile,release)
 
 demo: build  ## Run six layers of the released V4.1 shape on made-up weights
-	build/release/skim run --model synthetic:v41-flash --layers 0,2,3,20,21,24 --tokens 768 --decode 16
+	build/release/skim run --model synthetic:v41-flash --layers 0,2,3,20,21,24 --tokens 2048 --decode 16
 
 test: build  ## Run all tests, then all but the slow ones under the address and undefined behavior sanitizers
 	status=0

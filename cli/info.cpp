@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "messages.hpp"
 #include "model_argument.hpp"
 #include "skim/cache.hpp"
 #include "skim/checkpoint.hpp"
@@ -24,13 +25,13 @@ std::string shape_text(const TensorInfo& info) {
 }
 
 void print_tensor(const TensorInfo& info) {
-  fmt::print("    {:<46} {:<8} {:<16} {:>12}\n", info.name, dtype_name(info.dtype), shape_text(info),
+  fmt::print("    {:<46} {:<8} {:<16} {:>12}\n", printable(info.name), dtype_name(info.dtype), shape_text(info),
              byte_text(static_cast<double>(info.bytes)));
 }
 
 /// A safetensors file without a configuration: just its tensors.
 void print_plain_file(const SafetensorsFile& file) {
-  for (const auto& [key, value] : file.metadata()) fmt::print("  {} = {}\n", key, value);
+  for (const auto& [key, value] : file.metadata()) fmt::print("  {} = {}\n", printable(key), printable(value));
   std::int64_t total = 0;
   for (const TensorInfo& info : file.tensors()) {
     print_tensor(info);
@@ -106,7 +107,7 @@ void print_checkpoint(const Checkpoint& checkpoint) {
   print_layers(checkpoint, present);
   print_cache_cost(checkpoint.config());
   for (const TensorProblem& problem : checkpoint.problems(present)) {
-    fmt::print("problem: {}: {}\n", problem.name, problem.what);
+    fmt::print("problem: {}: {}\n", printable(problem.name), problem.what);
   }
 }
 

@@ -1,24 +1,17 @@
 // skim: DeepSeek sparse attention from the command line.
-#include <fmt/core.h>
-
+#include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "commands.hpp"
+#include "messages.hpp"
 #include "skim/error.hpp"
 
 namespace {
 
 constexpr int kBadInput = 1;
 constexpr int kWrongUsage = 2;
-
-/// One line, whatever the message holds.
-void print_error(std::string message) {
-  for (char& c : message) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  fmt::print(stderr, "skim: {}\n", message);
-}
 
 }  // namespace
 
@@ -39,10 +32,17 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    print_error(std::string(error.what()) + " (see skim --help)");
+    skim::cli::print_error(std::string(error.what()) + " (see skim --help)");
     return kWrongUsage;
+  } catch (const std::bad_alloc&) {
+    skim::cli::print_error("out of memory");
+    return kBadInput;
   } catch (const std::exception& error) {
-    print_error(error.what());
+    skim::cli::print_error(error.what());
+    return kBadInput;
+  }
+  if (std::fflush(stdout) != 0) {
+    skim::cli::print_error("standard output: cannot be written");
     return kBadInput;
   }
   return failed ? kBadInput : 0;

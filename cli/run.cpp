@@ -176,7 +176,9 @@ class Run {
                   fmt::format("{}: {} rows, expected {} to prefill and {} to decode", arguments_.input, available,
                               std::max<std::int64_t>(prefill, 0), arguments_.decode));
     }
-    if (prefill + arguments_.decode < 1) throw Error(ErrorCode::invalid_argument, "no tokens to run");
+    if (prefill + arguments_.decode < 1)
+      throw Error(ErrorCode::invalid_argument,
+                  "--tokens 0 and --decode 0: nothing to run, expected at least one token");
     return prefill;
   }
 
@@ -230,8 +232,8 @@ void check_output(const std::string& output) {
   if (!std::filesystem::is_directory(folder)) {
     throw Error(ErrorCode::io, fmt::format("{}: its folder {} does not exist", output, folder.string()));
   }
-  if (std::filesystem::is_directory(path)) {
-    throw Error(ErrorCode::io, fmt::format("{}: is a directory, expected the name of a file", output));
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
+    throw Error(ErrorCode::io, fmt::format("{}: exists and is not a regular file", output));
   }
 }
 

@@ -1,14 +1,17 @@
 // skim verify: replay recordings and judge every tensor in them.
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
+#include "messages.hpp"
 #include "model_argument.hpp"
 #include "progress.hpp"
+#include "skim/error.hpp"
 #include "skim/verify.hpp"
 
 namespace skim::cli {
@@ -44,10 +47,16 @@ void verify_files(const VerifyArguments& arguments, bool& failed) {
   for (const std::string& file : arguments.files) {
     ProgressLine progress;
     options.progress = [&](const std::string& doing) { progress.update(fmt::format("{}: {}", file, doing)); };
-    const VerifyReport report = verify(file, options);
-    progress.clear();
-    print_report(report);
-    failed = failed || !report.passed();
+    try {
+      const VerifyReport report = verify(file, options);
+      progress.clear();
+      print_report(report);
+      failed = failed || !report.passed();
+    } catch (const Error& error) {  // the other files are still worth judging
+      progress.clear();
+      print_error(error.what());
+      failed = true;
+    }
   }
 }
 
@@ -64,7 +73,10 @@ void add_verify(CLI::App& app, bool& failed) {
   command
       ->add_option("--tolerance", arguments->tolerance,
                    "Allowed relative error of every numeric tensor, instead of the standard ones")
-      ->check(CLI::Range(0.0, 1e30));
+      ->check([](const std::string& text) {
+        const bool number = std::atof(text.c_str()) >= 0;  // false for NaN; what is no number at all is refused later
+        return number ? std::string() : "is " + text + ", expected a number of at least 0";
+      });
   command->add_option("--model", arguments->model,
                       std::string("Take the weights from here, not from the file. ") + kModelHelp);
   command->footer(

@@ -1,6 +1,7 @@
 // Key-value caches of many sequences, and the batches that extend them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -22,8 +23,9 @@ struct CacheOptions {
   std::int64_t max_sequences = 1 << 16;      ///< Sequences at one time.
   std::int64_t max_bytes = 0;                ///< Limit for bytes(); 0: none.
   std::int64_t page_rows = 256;              ///< Compressed rows and index keys are allocated this many at a time.
-  std::int64_t workspace_bytes = 256 << 20;  ///< Scratch memory of a forward call, except that one token always fits.
-  int threads = 0;                           ///< Threads of a forward call; 0: one per processor.
+  std::int64_t workspace_bytes = 256 << 20;  ///< Wanted for activations and scores of a forward call (one token always
+                                             ///< fits). Scratch of threads and published selections come on top.
+  int threads = 0;  ///< Threads of a forward call; 0: one per processor.
 };
 
 /// Tokens to append to one sequence.
@@ -99,7 +101,7 @@ struct CacheCost {
   double bytes_per_token = 0;    ///< Growth with context: compressed rows and index keys.
   std::int64_t bytes_fixed = 0;  ///< Per sequence: window rings and unfinished groups.
   std::int64_t bytes_at(std::int64_t tokens) const {
-    return bytes_fixed + std::llround(bytes_per_token * static_cast<double>(tokens));
+    return bytes_fixed + std::llround(std::min(bytes_per_token * static_cast<double>(tokens), 0x1p62));
   }
 };
 /// Cost of one sequence over these layers. Throws Error{invalid_argument} for a layer that does not exist.

@@ -61,6 +61,7 @@ struct TensorToWrite {
 /// is the old file or the whole new one. Tensors are ordered by descending element size and then name, the header is
 /// padded to 8 bytes. Throws Error{invalid_argument} for bytes that do not fit their shape or a name used twice,
 /// Error{io} otherwise.
+/// A link is followed; a device, pipe or folder is not replaced.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -16,7 +16,7 @@ struct VerifyOptions {
   std::string kernels = {};                ///< As in ModelOptions.
   std::optional<double> tolerance = {};    ///< Allowance for every numeric tensor instead of the standard ones.
   std::optional<Checkpoint> weights = {};  ///< Weights to use instead of those in (or named by) the file.
-  int threads = 0;
+  int threads = 0;                         ///< As in CacheOptions.
   /// Called now and then with what is being done, e.g. "call 3 of 19, layer 2".
   std::function<void(const std::string& doing)> progress = {};
 };
@@ -34,15 +34,17 @@ struct VerifyKind {
 };
 
 struct VerifyReport {
-  std::string file, model, kernels;
+  std::string file;                  ///< Path as given.
+  std::string model;                 ///< e.g. "deepseek_v41".
+  std::string kernels;               ///< Kernel set that ran.
   std::vector<VerifyKind> kinds;     ///< In order of computation.
   std::vector<std::string> ignored;  ///< Tensors of the file that have no known name, or belong to no call or layer.
   std::string first_failure;         ///< Call, layer, tensor and how far off; empty if everything holds.
   bool passed() const { return first_failure.empty(); }
 };
 
-/// Replays a case file (docs/cases.md) and judges every tensor recorded in it. Throws Error for a file that cannot be
-/// replayed.
+/// Replays a case file (docs/cases.md) and judges every tensor recorded in it. Throws
+/// Error{io, bad_file, bad_config} for a file that cannot be replayed, and what Model throws.
 VerifyReport verify(const std::filesystem::path& file, const VerifyOptions& options = {});
 
 }  // namespace skim

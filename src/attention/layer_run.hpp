@@ -21,8 +21,9 @@ struct LayerRun {
   const RopeTable& rope;
   const Kernels& kernels;
   Batch::Impl& batch;
-  std::size_t slot;  ///< Of the layer in the cache layout.
-  Trace* trace;      ///< May be null.
+  std::size_t slot;     ///< Of the layer in the cache layout.
+  Trace* trace;         ///< May be null.
+  bool watches_scores;  ///< The trace wants index_score; asked once, since the workspace depends on it.
 
   Context& context() const { return *batch.context; }
   Arena& arena() const { return batch.context->arena(); }

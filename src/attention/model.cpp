@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 
 #include "attention/layer_run.hpp"
 #include "kernels/registry.hpp"
@@ -65,6 +67,21 @@ void check_tensors(const Checkpoint& checkpoint, const std::vector<int>& layers,
     list += fmt::format("{}{}: {}", list.empty() ? "" : "; ", problem.name, problem.what);
   }
   if (!list.empty()) throw Error(ErrorCode::tensor_mismatch, "checkpoint: " + list);
+}
+
+/// Memory [first, last) that a view covers.
+template <class T>
+std::pair<const void*, const void*> extent(const View<T, 2>& view) {
+  return {view.data, view.row(view.shape[0] - 1) + view.shape[1]};
+}
+
+void check_overlap(const View<const bf16, 2>& x, const View<bf16, 2>& out) {
+  const auto [x_first, x_last] = extent(x);
+  const auto [out_first, out_last] = extent(out);
+  const std::less<const void*> before;
+  const bool apart = !before(x_first, out_last) || !before(out_first, x_last);
+  if (apart || (x.data == out.data && x.strides == out.strides)) return;
+  throw Error(ErrorCode::invalid_argument, "x and out overlap without being the same rows");
 }
 
 void require_run(const Batch::Impl& batch, int layer, int source) {
@@ -139,6 +156,7 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
   for (const int source : {role.kv_source, role.index_source, role.candidate_source}) require_run(state, layer, source);
   check_view("x", x, state.tokens, impl_->config.dim);
   check_view("out", out, state.tokens, impl_->config.dim);
+  check_overlap(x, out);
   const LayerRun run{impl_->config,
                      layer,
                      role,
@@ -147,7 +165,8 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
                      impl_->kernel_set->kernels(),
                      state,
                      slot,
-                     trace};
+                     trace,
+                     trace != nullptr && trace->wants("index_score")};
   or_out_of_memory(fmt::format("layer {}", layer), [&] { run_v41_layer(run, x, out); });
   state.ran[slot] = true;
 }

@@ -139,15 +139,28 @@ std::int64_t tile_rows(const LayerRun& run) {
   return std::clamp<std::int64_t>(run.batch.cache->options.workspace_bytes / 2 / row_bytes, 1, 256);
 }
 
+/// Compressed positions that the last query of the longest sequence sees.
+std::int64_t most_visible(const LayerRun& run) {
+  std::int64_t most = 0;
+  for (const BatchSequence& entry : run.batch.sequences) {
+    most = std::max(most, (entry.start + entry.tokens) / run.role.ratio);
+  }
+  return most;
+}
+
 }  // namespace
 
 void run_v41_layer(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out) {
   run.batch.stage(run.slot);
   if (run.weights.indexer) {
-    run.batch.selections[run.layer] = Publication(run.batch.tokens, run.config.index_topk);
-  }
-  if (run.role.is_candidate_source) {
-    run.batch.candidates[run.layer] = Publication(run.batch.tokens, run.config.candidate_topk_blocks);
+    const std::int64_t visible = most_visible(run);
+    run.batch.selections[run.layer] =
+        Publication(run.batch.tokens, std::min<std::int64_t>(run.config.index_topk, visible));
+    if (run.role.is_candidate_source) {
+      const std::int64_t blocks = visible / run.config.candidate_block_size + 1;
+      run.batch.candidates[run.layer] =
+          Publication(run.batch.tokens, std::min<std::int64_t>(run.config.candidate_topk_blocks, blocks));
+    }
   }
   const std::int64_t step = tile_rows(run);
   for (std::int64_t first = 0; first < run.batch.tokens; first += step) {

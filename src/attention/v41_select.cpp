@@ -126,7 +126,7 @@ class ScoreTile {
   }
 
   void show_scores() {
-    if (!run_.traces("index_score")) return;
+    if (!run_.watches_scores) return;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       run_.trace->scores({run_.layer, rows_[i].sequence, rows_[i].position, scores_[i]});
     }
@@ -134,7 +134,7 @@ class ScoreTile {
 
   /// With candidates only their blocks are scored; a watcher sees the scores of all visible positions.
   void show_all_scores() {
-    if (!run_.traces("index_score")) return;
+    if (!run_.watches_scores) return;
     const Arena::Scope scope(run_.arena());
     score(full_ranges());
     show_scores();
@@ -199,7 +199,7 @@ class ScoreTile {
 /// Scores of one query, at most.
 std::int64_t score_bytes(const LayerRun& run, const IndexRow& row) {
   std::int64_t slots = row.visible;
-  if (run.role.candidate_source >= 0 && !run.traces("index_score")) {
+  if (run.role.candidate_source >= 0 && !run.watches_scores) {
     slots = std::min(slots, std::int64_t{run.config.candidate_topk_blocks} * run.config.candidate_block_size);
   }
   return slots * static_cast<std::int64_t>(sizeof(float)) + 64;

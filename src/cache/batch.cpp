@@ -16,9 +16,9 @@ void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
 /// Puts the staged window rows that the ring can hold into their slots.
 void commit_window(const LayerLayout& layout, const StagedLayer& staged, LayerCache& cache) {
   const std::int64_t row_bytes = layout.window_row.bytes();
-  const std::int64_t kept = std::min(staged.window_rows, layout.window);
+  const std::int64_t kept = std::min(staged.window_rows, cache.ring_rows);
   for (std::int64_t i = staged.window_rows - kept; i < staged.window_rows; ++i) {
-    const std::int64_t slot = (staged.window_first + i) % layout.window;
+    const std::int64_t slot = (staged.window_first + i) % cache.ring_rows;
     copy_bytes(cache.ring.data() + slot * row_bytes, staged.window.data() + i * row_bytes, row_bytes);
   }
 }
@@ -27,8 +27,8 @@ void commit_window(const LayerLayout& layout, const StagedLayer& staged, LayerCa
 
 WindowRows BatchSequence::window(const LayerLayout& layout, std::size_t slot) const {
   const StagedLayer& staged = layers[slot];
-  return {sequence->layers[slot].ring.data(), layout.window, staged.window.data(), staged.window_first,
-          layout.window_row.bytes()};
+  const LayerCache& cache = sequence->layers[slot];
+  return {cache.ring.data(), cache.ring_rows, staged.window.data(), staged.window_first, layout.window_row.bytes()};
 }
 
 Batch::Impl::~Impl() {
@@ -64,8 +64,9 @@ void Batch::Impl::trim(std::size_t slot) {
     StagedLayer& staged = entry.layers[slot];
     const std::int64_t surplus = staged.window_rows - layer.window;
     if (surplus <= 0) continue;
-    Buffer kept(*layout().memory, layer.window_bytes());
-    copy_bytes(kept.data(), staged.window.data() + surplus * layer.window_row.bytes(), layer.window_bytes());
+    const std::int64_t row_bytes = layer.window_row.bytes();
+    Buffer kept(*layout().memory, layer.window * row_bytes);
+    copy_bytes(kept.data(), staged.window.data() + surplus * row_bytes, layer.window * row_bytes);
     staged.window = std::move(kept);
     staged.window_first += surplus;
     staged.window_rows = layer.window;

@@ -37,12 +37,12 @@ struct BatchSequence {
 class Publication {
  public:
   Publication() = default;
-  Publication(std::int64_t tokens, int longest)
+  Publication(std::int64_t tokens, std::int64_t longest)
       : longest_(longest),
         entries_(static_cast<std::size_t>(tokens * longest)),
         counts_(static_cast<std::size_t>(tokens)) {}
 
-  int longest() const { return longest_; }
+  std::int64_t longest() const { return longest_; }
   std::int32_t* entries(std::int64_t token) { return entries_.data() + token * longest_; }
   std::int32_t* count(std::int64_t token) { return counts_.data() + token; }
   std::span<const std::int32_t> list(std::int64_t token) const {
@@ -51,7 +51,7 @@ class Publication {
   std::int64_t bytes() const { return static_cast<std::int64_t>((entries_.size() + counts_.size()) * 4); }
 
  private:
-  int longest_ = 0;
+  std::int64_t longest_ = 0;
   std::vector<std::int32_t> entries_, counts_;
 };
 

@@ -105,7 +105,7 @@ SequenceId KvCache::add() {
   if (count >= impl_->options.max_sequences) over_limit("max_sequences", impl_->options.max_sequences, count + 1);
   return or_out_of_memory("cache: new sequence", [&] {
     const SequenceId id{impl_->next_id};
-    impl_->sequences.emplace(id.value, Sequence(*impl_->layout, impl_->options.page_rows));
+    impl_->sequences.emplace(id.value, Sequence(*impl_->layout, impl_->options.page_rows, impl_->options.max_tokens));
     ++impl_->next_id;
     return id;
   });

@@ -34,7 +34,7 @@ CacheLayout cache_layout(const V41Config& config, std::span<const int> layers, M
 CacheCost cache_cost(const V41Config& config, std::span<const int> layers) {
   CacheCost cost;
   for (const LayerLayout& layout : cache_layout(config, layers, host_memory()).layers) {
-    cost.bytes_fixed += layout.window_bytes() + layout.open_bytes();
+    cost.bytes_fixed += layout.window * layout.window_row.bytes() + layout.open_bytes();
     if (layout.ratio > 0) {
       cost.bytes_per_token +=
           static_cast<double>(layout.compressed_row.bytes() + layout.key_row.bytes()) / layout.ratio;

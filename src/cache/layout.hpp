@@ -1,6 +1,7 @@
 // What each layer keeps per sequence.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,7 +21,8 @@ struct LayerLayout {
   RowLayout key_row;             ///< Index key.
   std::int64_t open_floats = 0;  ///< Floats a token of an unfinished group waits with (kv, then score).
 
-  std::int64_t window_bytes() const { return window * window_row.bytes(); }
+  /// Rows that a sequence of at most `max_tokens` ever needs at a time.
+  std::int64_t ring_rows(std::int64_t max_tokens) const { return std::min(window, max_tokens); }
   /// The unfinished group holds at most ratio - 1 tokens.
   std::int64_t open_bytes() const {
     return ratio > 1 ? (ratio - 1) * open_floats * static_cast<std::int64_t>(sizeof(float)) : 0;

@@ -11,7 +11,8 @@ namespace skim {
 
 /// State of one layer of one sequence.
 struct LayerCache {
-  Buffer ring;           ///< [window] packed rows, position p in slot p mod window.
+  Buffer ring;  ///< [ring_rows] packed rows, position p in slot p mod ring_rows.
+  std::int64_t ring_rows = 0;
   PageTable compressed;  ///< Row j: tokens [j * ratio, (j + 1) * ratio).
   PageTable keys;        ///< Index key of the same group.
   Buffer open;           ///< [ratio - 1, open_floats]: rows of the unfinished group, oldest first.
@@ -22,7 +23,7 @@ struct Sequence {
   bool in_batch = false;
   std::vector<LayerCache> layers;  ///< As CacheLayout::layers.
 
-  Sequence(const CacheLayout& layout, std::int64_t page_rows);
+  Sequence(const CacheLayout& layout, std::int64_t page_rows, std::int64_t max_tokens);
   /// Bytes it occupies.
   std::int64_t bytes() const;
   /// Bytes that `fit(layout, tokens)` makes it occupy.

@@ -84,15 +84,19 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
 
 Checkpoint Checkpoint::synthetic(const V41Config& config, std::uint64_t seed) {
   validate(config);
-  return Checkpoint(std::make_shared<Impl>(Impl{config, make_synthetic_source(config, seed)}));
+  return or_out_of_memory("checkpoint", [&] {
+    return Checkpoint(std::make_shared<Impl>(Impl{config, make_synthetic_source(config, seed)}));
+  });
 }
 
 const V41Config& Checkpoint::config() const { return impl_->config; }
 
 std::vector<TensorInfo> Checkpoint::tensors() const {
-  std::vector<TensorInfo> list;
-  for (const std::string& name : impl_->source->names()) list.push_back(impl_->source->info(name));
-  return list;
+  return or_out_of_memory("checkpoint", [&] {
+    std::vector<TensorInfo> list;
+    for (const std::string& name : impl_->source->names()) list.push_back(impl_->source->info(name));
+    return list;
+  });
 }
 
 bool Checkpoint::contains(std::string_view name) const { return impl_->source->contains(name); }
@@ -108,7 +112,7 @@ Tensor Checkpoint::tensor(std::string_view name) const {
 }
 
 std::vector<TensorProblem> Checkpoint::problems(std::span<const int> layers) const {
-  return check_layers(impl_->config, *impl_->source, layers);
+  return or_out_of_memory("checkpoint", [&] { return check_layers(impl_->config, *impl_->source, layers); });
 }
 
 }  // namespace skim

@@ -18,6 +18,7 @@ template <class... Args>
 
 // Bounds keep every product of two extents inside 64 bits and every extent inside 32.
 constexpr std::int64_t kMostExtent = 1 << 24;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 constexpr std::int64_t kMostLayers = 4096, kMostDraftLayers = 1024;
 
 void check_range(std::string_view field, std::int64_t value, std::int64_t low, std::int64_t high) {
@@ -28,6 +29,13 @@ void check_positive(std::string_view field, std::int64_t value) { check_range(fi
 
 void check_multiple(std::string_view field, std::int64_t value, std::string_view of, std::int64_t divisor) {
   if (value % divisor != 0) refuse("{} is {}, expected a multiple of {} ({})", field, value, divisor, of);
+}
+
+/// Both are positive and below 2^48.
+void check_weight(std::string_view out_field, std::int64_t out, std::string_view in_field, std::int64_t in) {
+  if (out > kMostElements / in) {
+    refuse("{} is {} and {} is {}: a weight of more than {} elements", out_field, out, in_field, in, kMostElements);
+  }
 }
 
 void check_shape(const V41Config& c) {
@@ -45,6 +53,10 @@ void check_shape(const V41Config& c) {
   check_multiple("n_heads", c.n_heads, "o_groups", c.o_groups);
   check_multiple("rope_head_dim", c.rope_head_dim, "adjacent pairs are rotated", 2);
   if (c.rope_head_dim > c.head_dim) refuse("rope_head_dim is {}, more than head_dim {}", c.rope_head_dim, c.head_dim);
+  const std::int64_t query_width = std::int64_t{c.n_heads} * c.head_dim;
+  check_weight("n_heads * head_dim", query_width, "q_lora_rank", c.q_lora_rank);
+  check_weight("n_heads * head_dim", query_width, "o_lora_rank", c.o_lora_rank);
+  check_weight("o_groups * o_lora_rank", std::int64_t{c.o_groups} * c.o_lora_rank, "dim", c.dim);
 }
 
 void check_number(std::string_view field, double value, double low, double high) {
@@ -135,6 +147,8 @@ void check_index(const V41Config& c) {
   check_positive("index_n_heads", c.index_n_heads);
   check_positive("index_head_dim", c.index_head_dim);
   check_positive("index_topk", c.index_topk);
+  check_weight("index_n_heads * index_head_dim", std::int64_t{c.index_n_heads} * c.index_head_dim, "q_lora_rank",
+               c.q_lora_rank);
   check_multiple("index_head_dim", c.index_head_dim, "quantization group of index keys", 32);
   if (c.rope_head_dim > c.index_head_dim) {
     refuse("rope_head_dim is {}, more than index_head_dim {}", c.rope_head_dim, c.index_head_dim);
@@ -175,6 +189,66 @@ void check(const V41Config& config) {
   check_candidates(config);
 }
 
+V41Config released_flash() {
+  V41Config c = {.dim = 5120,
+                 .n_layers = 40,
+                 .n_draft_layers = 3,
+                 .n_heads = 64,
+                 .head_dim = 512,
+                 .rope_head_dim = 64,
+                 .q_lora_rank = 1280,
+                 .o_groups = 8,
+                 .o_lora_rank = 1024,
+                 .window_size = 128,
+                 .norm_eps = 1e-20,
+                 .rope_theta = 1e4,
+                 .compress_rope_theta = 1.6e5,
+                 .rope_factor = 16,
+                 .original_seq_len = 65536,
+                 .compress_ratios = {},
+                 .kv_source_layers = {2, 8, 14, 20},
+                 .index_source_layers = {2, 8, 14, 20, 24, 28, 32, 36},
+                 .index_n_heads = 32,
+                 .index_head_dim = 128,
+                 .index_topk = 512,
+                 .candidate_source_layer = 20,
+                 .candidate_topk_blocks = 2048,
+                 .candidate_block_size = 8};
+  c.compress_ratios.assign(2, 0);
+  c.compress_ratios.insert(c.compress_ratios.end(), 18, 2);
+  c.compress_ratios.insert(c.compress_ratios.end(), 20, 1);
+  c.compress_ratios.insert(c.compress_ratios.end(), 3, 0);
+  return c;
+}
+
+V41Config tiny() {
+  V41Config c = {.dim = 128,
+                 .n_layers = 7,
+                 .n_draft_layers = 1,
+                 .n_heads = 4,
+                 .head_dim = 64,
+                 .rope_head_dim = 16,
+                 .q_lora_rank = 64,
+                 .o_groups = 2,
+                 .o_lora_rank = 32,
+                 .window_size = 8,
+                 .norm_eps = 1e-20,
+                 .rope_theta = 1e4,
+                 .compress_rope_theta = 1.6e5,
+                 .rope_factor = 4,
+                 .original_seq_len = 16,
+                 .compress_ratios = {0, 0, 2, 2, 1, 1, 1, 0},
+                 .kv_source_layers = {2, 4},
+                 .index_source_layers = {2, 4, 5},
+                 .index_n_heads = 4,
+                 .index_head_dim = 64,
+                 .index_topk = 8,
+                 .candidate_source_layer = 4,
+                 .candidate_topk_blocks = 6,
+                 .candidate_block_size = 2};
+  return c;
+}
+
 }  // namespace
 
 void validate(const V41Config& config, const std::string& name) {
@@ -186,67 +260,10 @@ void validate(const V41Config& config, const std::string& name) {
 }
 
 V41Config named_config(std::string_view name) {
-  V41Config c;
-  if (name == "v41-flash") {
-    c = {.dim = 5120,
-         .n_layers = 40,
-         .n_draft_layers = 3,
-         .n_heads = 64,
-         .head_dim = 512,
-         .rope_head_dim = 64,
-         .q_lora_rank = 1280,
-         .o_groups = 8,
-         .o_lora_rank = 1024,
-         .window_size = 128,
-         .norm_eps = 1e-20,
-         .rope_theta = 1e4,
-         .compress_rope_theta = 1.6e5,
-         .rope_factor = 16,
-         .original_seq_len = 65536,
-         .compress_ratios = {},
-         .kv_source_layers = {2, 8, 14, 20},
-         .index_source_layers = {2, 8, 14, 20, 24, 28, 32, 36},
-         .index_n_heads = 32,
-         .index_head_dim = 128,
-         .index_topk = 512,
-         .candidate_source_layer = 20,
-         .candidate_topk_blocks = 2048,
-         .candidate_block_size = 8};
-    c.compress_ratios.assign(2, 0);
-    c.compress_ratios.insert(c.compress_ratios.end(), 18, 2);
-    c.compress_ratios.insert(c.compress_ratios.end(), 20, 1);
-    c.compress_ratios.insert(c.compress_ratios.end(), 3, 0);
-  } else if (name == "v41-tiny") {
-    c = {.dim = 128,
-         .n_layers = 7,
-         .n_draft_layers = 1,
-         .n_heads = 4,
-         .head_dim = 64,
-         .rope_head_dim = 16,
-         .q_lora_rank = 64,
-         .o_groups = 2,
-         .o_lora_rank = 32,
-         .window_size = 8,
-         .norm_eps = 1e-20,
-         .rope_theta = 1e4,
-         .compress_rope_theta = 1.6e5,
-         .rope_factor = 4,
-         .original_seq_len = 16,
-         .compress_ratios = {0, 0, 2, 2, 1, 1, 1, 0},
-         .kv_source_layers = {2, 4},
-         .index_source_layers = {2, 4, 5},
-         .index_n_heads = 4,
-         .index_head_dim = 64,
-         .index_topk = 8,
-         .candidate_source_layer = 4,
-         .candidate_topk_blocks = 6,
-         .candidate_block_size = 2};
-  } else {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("no configuration is called '{}'; there are: v41-flash, v41-tiny", name));
-  }
-  validate(c);
-  return c;
+  if (name == "v41-flash") return released_flash();
+  if (name == "v41-tiny") return tiny();
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("no configuration is called '{}'; there are: v41-flash, v41-tiny", name));
 }
 
 }  // namespace skim

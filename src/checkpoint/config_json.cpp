@@ -6,6 +6,7 @@
 
 #include "checkpoint/json.hpp"
 #include "checkpoint/tensor_names.hpp"
+#include "out_of_memory.hpp"
 #include "skim/config.hpp"
 #include "skim/error.hpp"
 
@@ -149,10 +150,12 @@ V41Config read_config(const JsonObject& document) {
 }  // namespace
 
 V41Config parse_config(std::string_view json, const std::string& name) {
-  const nlohmann::json value = parse_json(json, name, ErrorCode::bad_config);
-  V41Config config = read_config(JsonObject(value, name, ErrorCode::bad_config));
-  validate(config, name);
-  return config;
+  return or_out_of_memory(name, [&] {
+    const nlohmann::json value = parse_json(json, name, ErrorCode::bad_config);
+    V41Config config = read_config(JsonObject(value, name, ErrorCode::bad_config));
+    validate(config, name);
+    return config;
+  });
 }
 
 }  // namespace skim

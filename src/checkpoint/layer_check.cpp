@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 #include <string>
 
@@ -48,14 +47,12 @@ class LayerCheck {
                      [](DType dtype) { return dtype == DType::f8_e8m0; });
       }
     }
-    prefixes_.push_back(layer_prefix(config_, layer));
+    layers_.insert(layer);
   }
 
   std::vector<TensorProblem> finish() {
     for (const std::string& name : source_.names()) {
-      const bool ours = std::any_of(prefixes_.begin(), prefixes_.end(),
-                                    [&](const std::string& prefix) { return name.starts_with(prefix); });
-      if (ours && !expected_.contains(name)) {
+      if (layers_.contains(layer_of_tensor(config_, name)) && !expected_.contains(name)) {
         problems_.push_back({TensorProblem::Kind::unexpected, name, "the layer has no use for it"});
       }
     }
@@ -86,7 +83,7 @@ class LayerCheck {
 
   const V41Config& config_;
   const TensorSource& source_;
-  std::vector<std::string> prefixes_;
+  std::set<int> layers_;
   std::set<std::string> expected_;
   std::vector<TensorProblem> problems_;
 };

@@ -17,6 +17,7 @@
 
 #include "checkpoint/dtype.hpp"
 #include "checkpoint/json.hpp"
+#include "out_of_memory.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -210,13 +211,15 @@ struct SafetensorsFile::Impl {
 };
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
-  Mapping mapping = map_file(path);
-  const std::span<const std::byte> bytes = mapping.bytes();
-  return SafetensorsFile(std::make_shared<const Impl>(std::move(mapping), bytes, path));
+  return or_out_of_memory(path.string(), [&] {
+    Mapping mapping = map_file(path);
+    const std::span<const std::byte> bytes = mapping.bytes();
+    return SafetensorsFile(std::make_shared<const Impl>(std::move(mapping), bytes, path));
+  });
 }
 
 SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const std::string& name) {
-  return SafetensorsFile(std::make_shared<const Impl>(Mapping(), bytes, name));
+  return or_out_of_memory(name, [&] { return SafetensorsFile(std::make_shared<const Impl>(Mapping(), bytes, name)); });
 }
 
 const std::filesystem::path& SafetensorsFile::path() const { return impl_->path; }

@@ -11,6 +11,7 @@
 
 #include "checkpoint/dtype.hpp"
 #include "checkpoint/json.hpp"
+#include "out_of_memory.hpp"
 #include "skim/error.hpp"
 #include "skim/safetensors.hpp"
 
@@ -87,6 +88,21 @@ void flush_directory(const std::filesystem::path& target) {
   if (result != 0 && error != EINVAL && error != ENOTSUP) io_failure(folder, "cannot flush the folder", error);
 }
 
+/// Where a link points to. A rename would replace a device or pipe by a file, so those are refused.
+std::filesystem::path replaceable(const std::filesystem::path& path) {
+  constexpr int kMostLinks = 40;  // as Linux
+  std::error_code error;
+  std::filesystem::path target = path;
+  for (int i = 0; std::filesystem::is_symlink(target, error); ++i) {
+    if (i == kMostLinks) io_failure(path, "cannot follow its links", ELOOP);
+    target = target.parent_path() / std::filesystem::read_symlink(target, error);  // an absolute link stands alone
+  }
+  if (std::filesystem::exists(target, error) && !std::filesystem::is_regular_file(target, error)) {
+    throw Error(ErrorCode::io, fmt::format("{}: exists and is not a regular file", path.string()));
+  }
+  return target;
+}
+
 std::string quoted(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
@@ -156,13 +172,16 @@ std::string header_bytes(const std::vector<const TensorToWrite*>& order,
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::vector<const TensorToWrite*> order = file_order(tensors);
-  const std::string header = header_bytes(order, metadata);
-  TemporaryFile file(path);
-  file.write(std::as_bytes(std::span(header)));
-  for (const TensorToWrite* tensor : order) file.write(tensor->bytes);
-  file.move_to_target();
-  flush_directory(path);
+  or_out_of_memory(path.string(), [&] {
+    const std::vector<const TensorToWrite*> order = file_order(tensors);
+    const std::string header = header_bytes(order, metadata);
+    const std::filesystem::path target = replaceable(path);
+    TemporaryFile file(target);
+    file.write(std::as_bytes(std::span(header)));
+    for (const TensorToWrite* tensor : order) file.write(tensor->bytes);
+    file.move_to_target();
+    flush_directory(target);
+  });
 }
 
 }  // namespace skim

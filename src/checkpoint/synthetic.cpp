@@ -5,9 +5,11 @@
 #include <cmath>
 #include <map>
 
+#include "checkpoint/dtype.hpp"
 #include "checkpoint/tensor_names.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
+#include "out_of_memory.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/error.hpp"
 
@@ -82,8 +84,8 @@ class SyntheticSource final : public TensorSource {
   bool contains(std::string_view name) const override { return plans_.find(name) != plans_.end(); }
   TensorInfo info(std::string_view name) const override {
     const Plan& plan = plans_.find(name)->second;
-    Tensor shape_only{plan.dtype, plan.shape, {}, nullptr};
-    return {std::string(name), plan.dtype, plan.shape, 0, shape_only.elements() * dtype_bits(plan.dtype) / 8};
+    return {std::string(name), plan.dtype, plan.shape, 0,
+            tensor_bytes(plan.dtype, plan.shape, name, ErrorCode::bad_config)};
   }
   Tensor load(std::string_view name) const override {
     return generate(plans_.find(name)->second, FillerStream(name, seed_));
@@ -135,9 +137,11 @@ std::shared_ptr<const TensorSource> make_synthetic_source(const V41Config& confi
 }
 
 Tensor synthetic_input(std::string_view name, const std::vector<std::int64_t>& shape) {
-  const FillerStream stream(name, 0);
-  return fill<bf16>(DType::bf16, shape,
-                    [&](std::uint64_t i) { return to_bf16(static_cast<float>(stream.value(i) * std::sqrt(3.0))); });
+  return or_out_of_memory(name, [&] {
+    const FillerStream stream(name, 0);
+    return fill<bf16>(DType::bf16, shape,
+                      [&](std::uint64_t i) { return to_bf16(static_cast<float>(stream.value(i) * std::sqrt(3.0))); });
+  });
 }
 
 }  // namespace skim

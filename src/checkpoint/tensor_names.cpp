@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <string_view>
+
 namespace skim {
 
 std::string layer_prefix(const V41Config& config, int layer) {
@@ -11,10 +13,15 @@ std::string layer_prefix(const V41Config& config, int layer) {
 }
 
 int layer_of_tensor(const V41Config& config, std::string_view name) {
-  for (int layer = 0; layer < config.layer_count(); ++layer) {
-    if (name.starts_with(layer_prefix(config, layer))) return layer;
-  }
-  return -1;
+  const bool draft = name.starts_with("mtp.");
+  if (!draft && !name.starts_with("layers.")) return -1;
+  const std::string_view digits = name.substr(name.find('.') + 1);
+  int number = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const int count = draft ? config.n_draft_layers : config.n_layers;
+  if (error != std::errc() || number < 0 || number >= count) return -1;
+  const int layer = draft ? config.n_layers + number : number;
+  return name.starts_with(layer_prefix(config, layer)) ? layer : -1;
 }
 
 std::vector<LayerTensor> layer_tensors(const V41Config& c, int layer) {

@@ -5,6 +5,7 @@
 // nor on the number of threads; nothing throws once a parallel region has begun.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -97,8 +98,15 @@ struct IndexRange {
   std::span<const std::int32_t> blocks;  ///< Ascending block numbers; block b holds [b*block_size, (b+1)*block_size).
   int block_size = 0;
 
-  /// Number of scores of this range; without blocks score i belongs to position i.
-  std::int64_t slots() const { return in_blocks ? static_cast<std::int64_t>(blocks.size()) * block_size : visible; }
+  /// Number of scores of this range, the last block cut off where visibility ends; without blocks score i belongs to
+  /// position i.
+  std::int64_t slots() const {
+    if (!in_blocks) return visible;
+    if (blocks.empty()) return 0;
+    const std::int64_t last = blocks.back();
+    const std::int64_t in_last = std::clamp<std::int64_t>(visible - last * block_size, 0, block_size);
+    return (static_cast<std::int64_t>(blocks.size()) - 1) * block_size + in_last;
+  }
   std::int64_t position(std::int64_t slot) const {
     return in_blocks ? static_cast<std::int64_t>(blocks[static_cast<std::size_t>(slot / block_size)]) * block_size +
                            slot % block_size
@@ -165,7 +173,8 @@ struct Kernels {
 
   /// y[n, out] = bf16(x[n, in] * W^T), float32 sums over `in` in one fixed order. bf16 weights multiply x as it is,
   /// float32 weights x widened. fp8 weights: each row of x is first quantized over groups of format.block
-  /// (fp8_quant), and every group contributes (input scale * weight scale) * sum(code * code).  docs/v41.md, Linear layers.
+  /// (fp8_quant), and every group contributes (input scale * weight scale) * sum(code * code).  docs/v41.md, Linear
+  /// layers.
   void (*linear)(Context&, View<const bf16, 2> x, const Weight& weight, View<bf16, 2> y);
   /// y is other memory than x. A set may round code * scale to float32 first; scales of released models are exact.
   /// linear_f32 leaves the float32 sums as they are.

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kMostTokens = 1 << 22;  // per sequence; more than any model's context
 constexpr std::int64_t kMostSequences = 1 << 12;
-constexpr std::int64_t kMostFillerElements = std::int64_t{1} << 34;  // inputs that no file backs
+constexpr std::int64_t kMostInputElements = std::int64_t{1} << 28;  // of one call and layer
 
 template <class T>
 T element(const Tensor& tensor, std::int64_t index) {
@@ -51,6 +51,13 @@ bool take_text(std::string_view& text, std::string_view expected) {
   if (!text.starts_with(expected)) return false;
   text.remove_prefix(expected.size());
   return true;
+}
+
+/// "call.<n>.rows" for one of the calls.
+bool is_rows_name(std::string_view name, std::size_t calls) {
+  if (!take_text(name, "call.")) return false;
+  const std::optional<int> call = take_number(name);
+  return call && static_cast<std::size_t>(*call) < calls && name == ".rows";
 }
 
 std::optional<RecordedName> parse_name(std::string_view name) {
@@ -114,6 +121,7 @@ CaseFile::CaseFile(const SafetensorsFile& file) : file_(file), name_(file.path()
   }
   read_layers();
   read_rows();
+  check_inputs();
 }
 
 std::string CaseFile::metadata(const std::string& key) const {
@@ -194,23 +202,29 @@ std::int64_t CaseFile::longest() const {
   return longest;
 }
 
+void CaseFile::check_inputs() const {
+  for (std::size_t n = 0; n < calls_.size(); ++n) {
+    const std::vector<std::int64_t> shape = {calls_[n].batch, calls_[n].seqlen, config_.dim};
+    if (calls_[n].batch * calls_[n].seqlen > kMostInputElements / config_.dim) {
+      throw Error(ErrorCode::bad_file, fmt::format("{}: call {} has inputs of shape {}, expected at most {} elements",
+                                                   name_, n, shape_text(shape), kMostInputElements));
+    }
+    for (std::size_t i = 0; !filler_inputs_ && i < layers_.size(); ++i) {
+      const std::string name = tensor_name(static_cast<std::int64_t>(n), layers_[i], "x");
+      if (!file_.contains(name)) throw Error(ErrorCode::bad_file, fmt::format("{}: no tensor {}", name_, name));
+      const Tensor tensor = file_.tensor(name);
+      if (tensor.dtype == DType::bf16 && tensor.shape == shape) continue;
+      throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} {}, expected BF16 {}", name_, name,
+                                                   dtype_name(tensor.dtype), tensor.shape_text(), shape_text(shape)));
+    }
+  }
+}
+
 Tensor CaseFile::input(std::int64_t call, int layer) const {
   const CaseCall& c = calls_[static_cast<std::size_t>(call)];
-  const std::vector<std::int64_t> shape = {c.batch, c.seqlen, config_.dim};
   const std::string name = tensor_name(call, layer, "x");
-  if (filler_inputs_) {
-    if (c.batch * c.seqlen > kMostFillerElements / config_.dim) {
-      throw Error(ErrorCode::bad_file, fmt::format("{}: {} of shape {} is too large", name_, name, shape_text(shape)));
-    }
-    return synthetic_input(tag_ + "." + name, shape);
-  }
-  if (!file_.contains(name)) throw Error(ErrorCode::bad_file, fmt::format("{}: no tensor {}", name_, name));
-  Tensor tensor = file_.tensor(name);
-  if (tensor.dtype != DType::bf16 || tensor.shape != shape) {
-    throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} {}, expected BF16 {}", name_, name,
-                                                 dtype_name(tensor.dtype), tensor.shape_text(), shape_text(shape)));
-  }
-  return tensor;
+  if (filler_inputs_) return synthetic_input(tag_ + "." + name, {c.batch, c.seqlen, config_.dim});
+  return file_.tensor(name);
 }
 
 bool CaseFile::has(std::int64_t call, int layer, std::string_view what) const {
@@ -222,7 +236,7 @@ std::vector<std::string> CaseFile::ignored() const {
   for (const TensorInfo& info : file_.tensors()) {
     if (info.name.starts_with("weights/")) continue;
     const auto parsed = parse_name(info.name);
-    const bool rows = !parsed && info.name.starts_with("call.") && info.name.ends_with(".rows");
+    const bool rows = is_rows_name(info.name, calls_.size());
     const bool known = parsed && parsed->call < static_cast<std::int64_t>(calls_.size()) &&
                        std::binary_search(layers_.begin(), layers_.end(), parsed->layer) &&
                        (parsed->what == "x" || std::find(std::begin(kRecordedKinds), std::end(kRecordedKinds),

@@ -74,6 +74,7 @@ class CaseFile {
   void read_calls();
   void read_layers();
   void read_rows();
+  void check_inputs() const;
   std::vector<std::int64_t> row_numbers(std::int64_t call, int layer, const std::string& tensor, RowMeaning meaning,
                                         std::int64_t count) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <limits>
 
@@ -32,6 +33,7 @@ double ErrorSum::relative() const {
 
 SelectionDifference compare_selection(std::span<const float> scores, std::span<const std::int32_t> got,
                                       std::span<const std::int32_t> want) {
+  if (std::adjacent_find(want.begin(), want.end(), std::greater_equal<>()) != want.end()) return {true, kInfinite};
   std::vector<std::int32_t> exchanged;
   std::set_symmetric_difference(got.begin(), got.end(), want.begin(), want.end(), std::back_inserter(exchanged));
   if (exchanged.empty()) return {};

@@ -47,14 +47,16 @@ bool ascending(const std::vector<std::int32_t>& list) {
 
 }  // namespace
 
-LayerReplay::LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state)
+LayerReplay::LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state,
+                         const std::function<void(const std::string&)>& progress)
     : file_(file),
       call_number_(call),
       call_(file.calls()[static_cast<std::size_t>(call)]),
       layer_(layer),
       role_(layer_role(file.config(), layer)),
       rings_(rings),
-      state_(state) {
+      state_(state),
+      progress_(progress) {
   load_numeric();
   load_selections();
 }
@@ -72,9 +74,9 @@ void LayerReplay::load_numeric() {
   } else {
     ring_ = file_.recorded(call_number_, layer_, "window_kv", RowMeaning::slot, c.head_dim);
   }
-  if (role_.index_source == layer_ && role_.ratio > 0) {
-    load("index_score", RowMeaning::token, (call_.start_pos + call_.seqlen) / role_.ratio);
-  }
+  const bool scores = role_.ratio > 0 && role_.index_source == layer_;
+  load("index_score", RowMeaning::token, scores ? (call_.start_pos + call_.seqlen) / role_.ratio : -1);
+  if (!role_.is_candidate_source) load("candidates", RowMeaning::token, -1);  // to be reported as out of place
 }
 
 void LayerReplay::load_selections() {
@@ -84,6 +86,14 @@ void LayerReplay::load_selections() {
   score_ = file_.recorded(call_number_, role_.index_source, "index_score", RowMeaning::token, groups);
   if (role_.is_candidate_source) {
     candidates_ = file_.recorded(call_number_, layer_, "candidates", RowMeaning::token, groups);
+  }
+  if (role_.index_source != layer_) {
+    source_topk_ = file_.recorded(call_number_, role_.index_source, "topk_idxs", RowMeaning::token, -1);
+  } else if (!topk_) {
+    for (const int layer : file_.layers()) {
+      if (reused_topk_ || layer == layer_ || layer_role(file_.config(), layer).index_source != layer_) continue;
+      reused_topk_ = file_.recorded(call_number_, layer, "topk_idxs", RowMeaning::token, -1);
+    }
   }
   const int bounded_by = layer_role(file_.config(), role_.index_source).candidate_source;
   if (bounded_by >= 0) {
@@ -126,7 +136,7 @@ void LayerReplay::update_ring(const TraceRows& event) {
   std::vector<bf16>& ring = rings_[static_cast<std::size_t>(event.sequence)];
   const std::int64_t width = event.rows.shape[1];
   for (std::int64_t i = 0; i < event.rows.shape[0]; ++i) {
-    const std::int64_t slot = (event.first + i) % file_.config().window_size;
+    const std::int64_t slot = (event.first + i) % file_.config().window_size;  // below the slots there are
     std::copy_n(event.rows.row(i), width, ring.begin() + slot * width);
   }
 }
@@ -136,9 +146,12 @@ void LayerReplay::compare_ring() {
   Numeric& numeric = numeric_["window_kv"];
   numeric.recorded = *ring_;
   for (int sequence = 0; sequence < call_.batch; ++sequence) {
-    const bf16* ring = rings_[static_cast<std::size_t>(sequence)].data();
+    const std::vector<bf16>& ring = rings_[static_cast<std::size_t>(sequence)];
+    const auto slots = static_cast<std::int64_t>(ring.size()) / ring_->width;
+    const std::vector<bf16> empty(static_cast<std::size_t>(ring_->width), bf16{0});
     for (std::int64_t i = 0; i < ring_->row_count(); ++i) {
-      numeric.error.add(widen(ring + i * ring_->width, ring_->width), ring_->floats(sequence, i));
+      const bf16* row = i < slots ? ring.data() + i * ring_->width : empty.data();
+      numeric.error.add(widen(row, ring_->width), ring_->floats(sequence, i));
       ++numeric.rows_seen;
     }
   }
@@ -186,13 +199,16 @@ std::vector<float> LayerReplay::judging_scores(const QueryRow& query, std::int64
   return scores;
 }
 
-std::vector<std::int32_t> LayerReplay::recorded_blocks(const RecordedTensor& mask, const QueryRow& query,
-                                                       std::int64_t index, std::int64_t visible) const {
-  const std::vector<bool> allowed = mask.booleans(query.first, index);
+std::optional<std::vector<std::int32_t>> LayerReplay::recorded_blocks(const QueryRow& query, std::int64_t index,
+                                                                      std::int64_t visible) const {
+  const std::vector<bool> allowed = candidates_->booleans(query.first, index);
+  const std::int64_t size = file_.config().candidate_block_size;
   std::vector<std::int32_t> blocks;
-  for (std::int64_t i = 0; i < visible; ++i) {
-    const auto block = static_cast<std::int32_t>(i / file_.config().candidate_block_size);
-    if (allowed[static_cast<std::size_t>(i)] && (blocks.empty() || blocks.back() != block)) blocks.push_back(block);
+  for (std::int64_t first = 0; first < visible; first += size) {
+    const auto begin = allowed.begin() + first, end = allowed.begin() + std::min(first + size, visible);
+    const auto inside = std::count(begin, end, true);
+    if (inside != 0 && inside != end - begin) return {};
+    if (inside != 0) blocks.push_back(static_cast<std::int32_t>(first / size));
   }
   return blocks;
 }
@@ -202,28 +218,31 @@ void LayerReplay::candidates(const TraceSelection& event) {
   const std::int64_t index = candidates_ ? find_row(*candidates_, query.second) : -1;
   if (index < 0) return;
   const std::int64_t visible = (event.position + 1) / role_.ratio;
-  std::vector<std::int32_t> recorded = recorded_blocks(*candidates_, query, index, visible);
+  std::optional<std::vector<std::int32_t>> recorded = recorded_blocks(query, index, visible);
   const auto newest = static_cast<std::int32_t>(event.limit) - 1;
   SelectionDifference difference;
-  if (event.limit > 0 && (recorded.empty() || recorded.back() != newest)) {
-    difference = {true, kImpossible};  // the newest block is always kept
+  if (!recorded || (event.limit > 0 && (recorded->empty() || recorded->back() != newest))) {
+    difference = {true, kImpossible};  // half a block, or the newest block left out
   } else if (event.limit > 0) {
     const std::vector<float> best = block_scores(judging_scores(query, visible), file_.config().candidate_block_size);
-    const std::span<const std::int32_t> others(recorded.data(), recorded.size() - 1);
+    const std::span<const std::int32_t> others(recorded->data(), recorded->size() - 1);
     difference = compare_selection(best, std::span(event.chosen).first(event.chosen.size() - 1), others);
   }
   judged_candidates_[query] = difference;
-  if (static_cast<int>(recorded.size()) <= file_.config().candidate_topk_blocks) event.chosen = std::move(recorded);
+  if (recorded && static_cast<int>(recorded->size()) <= file_.config().candidate_topk_blocks) {
+    event.chosen = std::move(*recorded);
+  }
 }
 
-LayerReplay::RecordedSelection LayerReplay::recorded_selection(const QueryRow& query, std::int64_t index) const {
+LayerReplay::RecordedSelection LayerReplay::recorded_selection(const RecordedTensor& topk, const QueryRow& query,
+                                                               std::int64_t index) const {
   const std::int64_t window = file_.config().window_size;
   const std::int64_t slots = call_.start_pos == 0 ? std::min(call_.seqlen, window) : window;
   const std::int64_t offset = call_.start_pos == 0 ? call_.seqlen : window;
-  const std::vector<std::int64_t> entries = topk_->integers(query.first, index);
+  const std::vector<std::int64_t> entries = topk.integers(query.first, index);
   if (static_cast<std::int64_t>(entries.size()) < slots) {
     throw Error(ErrorCode::bad_file, fmt::format("{}: {} has rows of {}, expected at least {} window slots",
-                                                 file_.name(), topk_->name, entries.size(), slots));
+                                                 file_.name(), topk.name, entries.size(), slots));
   }
   RecordedSelection selection;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -253,39 +272,54 @@ bool LayerReplay::window_fits(const QueryRow& query, const RecordedSelection& re
   return recorded.slots == expected;
 }
 
-void LayerReplay::selection(const TraceSelection& event) {
-  const QueryRow query{event.sequence, call_row(event.position)};
-  const std::int64_t index = topk_ ? find_row(*topk_, query.second) : -1;
-  if (index >= 0) {
-    const RecordedSelection recorded = recorded_selection(query, index);
-    const std::int64_t block_size = std::max(1, file_.config().candidate_block_size);
-    const bool bounds_known = role_.candidate_source < 0 ||
-                              (source_candidates_ && find_row(*source_candidates_, query.second) >= 0) ||
-                              event.limit <= block_size * file_.config().candidate_topk_blocks;
-    if (!window_fits(query, recorded)) {
-      judged_topk_[query] = {true, kImpossible};
-    } else if (bounds_known) {
-      judged_topk_[query] = compare_selection(judging_scores(query, event.limit), event.chosen, recorded.positions);
-    }
-    const bool usable = static_cast<int>(recorded.positions.size()) <= file_.config().index_topk &&
-                        ascending(recorded.positions) &&
-                        (recorded.positions.empty() || recorded.positions.back() < event.limit);
-    if (usable) event.chosen = recorded.positions;
-  }
-  state_.selections[layer_][query] = event.chosen;
+bool LayerReplay::bounds_known(const QueryRow& query, std::int64_t visible) const {
+  const V41Config& c = file_.config();
+  return layer_role(c, role_.index_source).candidate_source < 0 ||
+         (source_candidates_ && find_row(*source_candidates_, query.second) >= 0) ||
+         visible <= std::int64_t{c.candidate_block_size} * c.candidate_topk_blocks;  // every block is a candidate
 }
 
-/// A layer that takes over a selection is judged by the selection in force.
-void LayerReplay::judge_published(const QueryRow& query, std::int64_t index) {
-  const RecordedSelection recorded = recorded_selection(query, index);
-  SelectionDifference difference;
-  if (role_.ratio > 0) {
-    const std::vector<std::int32_t>& published = state_.selections[role_.index_source][query];
-    const std::int64_t visible = (call_.start_pos + query.second + 1) / role_.ratio;
-    difference = compare_selection(judging_scores(query, visible), published, recorded.positions);
+SelectionDifference LayerReplay::compare_with(const RecordedSelection& recorded, const QueryRow& query,
+                                              std::int64_t visible, const std::vector<std::int32_t>& computed) const {
+  if (!window_fits(query, recorded)) return {true, kImpossible};
+  if (!bounds_known(query, visible)) return {};
+  return compare_selection(judging_scores(query, visible), computed, recorded.positions);
+}
+
+void LayerReplay::selection(const TraceSelection& event) {
+  const QueryRow query{event.sequence, call_row(event.position)};
+  state_.selections[layer_][query] = event.chosen;
+  const std::optional<RecordedTensor>& topk = topk_ ? topk_ : reused_topk_;
+  const std::int64_t index = topk ? find_row(*topk, query.second) : -1;
+  if (index < 0) return;
+  const RecordedSelection recorded = recorded_selection(*topk, query, index);
+  if (topk_) judged_topk_[query] = compare_with(recorded, query, event.limit, event.chosen);
+  const bool usable = static_cast<int>(recorded.positions.size()) <= file_.config().index_topk &&
+                      ascending(recorded.positions) &&
+                      (recorded.positions.empty() || recorded.positions.back() < event.limit);
+  if (usable) event.chosen = recorded.positions;
+}
+
+/// A layer that takes over a selection must have what its source recorded, or could have computed.
+void LayerReplay::judge_reused(const QueryRow& query, std::int64_t index) {
+  const RecordedSelection recorded = recorded_selection(*topk_, query, index);
+  if (role_.ratio == 0) {
+    judged_topk_[query] = window_fits(query, recorded) ? SelectionDifference{} : SelectionDifference{true, kImpossible};
+    return;
   }
-  if (!window_fits(query, recorded)) difference = {true, kImpossible};
-  judged_topk_[query] = difference;
+  const std::int64_t visible = (call_.start_pos + query.second + 1) / role_.ratio;
+  const std::int64_t source = source_topk_ ? find_row(*source_topk_, query.second) : -1;
+  if (source >= 0 && recorded_selection(*source_topk_, query, source).positions != recorded.positions) {
+    judged_topk_[query] = {true, kImpossible};
+    return;
+  }
+  judged_topk_[query] = compare_with(recorded, query, visible, state_.selections[role_.index_source][query]);
+}
+
+void LayerReplay::progress(int layer, std::int64_t done, std::int64_t total) {
+  if (!progress_) return;
+  progress_(fmt::format("call {} of {}, layer {}: {} of {} tokens", call_number_ + 1, file_.calls().size(), layer, done,
+                        total));
 }
 
 void LayerReplay::judge(ReportBuilder& report) {
@@ -293,7 +327,7 @@ void LayerReplay::judge(ReportBuilder& report) {
   if (topk_ && role_.index_source != layer_) {
     for (int sequence = 0; sequence < call_.batch; ++sequence) {
       for (std::int64_t i = 0; i < topk_->row_count(); ++i) {
-        judge_published({sequence, topk_->rows[static_cast<std::size_t>(i)]}, i);
+        judge_reused({sequence, topk_->rows[static_cast<std::size_t>(i)]}, i);
       }
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -19,22 +20,26 @@ using QueryRow = std::pair<int, std::int64_t>;
 
 /// What layers of one call need to know of earlier ones, by index source.
 struct CallState {
-  std::map<int, std::map<QueryRow, std::vector<std::int32_t>>> selections;  ///< In force, after replacement.
+  std::map<int, std::map<QueryRow, std::vector<std::int32_t>>> selections;  ///< As computed, before replacement.
   std::map<int, std::map<QueryRow, std::vector<float>>> scores;             ///< For rows somebody is judged by.
 };
 
-/// The whole window of every sequence of a layer, as the published decode step keeps it: [sequences][window, head_dim].
+/// The window of every sequence of a layer, as the published decode step keeps it: [sequences][slots, head_dim], with
+/// only as many slots as the longest sequence of the file fills.
 using WindowRings = std::vector<std::vector<bf16>>;
 
 class LayerReplay final : public Trace {
  public:
-  LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state);
+  /// `progress` may be empty.
+  LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state,
+              const std::function<void(const std::string&)>& progress);
 
   bool wants(std::string_view name) override;
   void rows(const TraceRows& event) override;
   void scores(const TraceScores& event) override;
   void candidates(const TraceSelection& event) override;
   void selection(const TraceSelection& event) override;
+  void progress(int layer, std::int64_t done, std::int64_t total) override;
 
   /// After the layer has run: everything judged goes into the report.
   void judge(ReportBuilder& report);
@@ -68,11 +73,16 @@ class LayerReplay final : public Trace {
   bool keeps_scores(std::int64_t row) const;
   /// Recorded scores of a query if there are any, otherwise those of this run; masked by recorded candidates.
   std::vector<float> judging_scores(const QueryRow& query, std::int64_t visible) const;
-  RecordedSelection recorded_selection(const QueryRow& query, std::int64_t index) const;
-  std::vector<std::int32_t> recorded_blocks(const RecordedTensor& mask, const QueryRow& query, std::int64_t index,
-                                            std::int64_t visible) const;
+  RecordedSelection recorded_selection(const RecordedTensor& topk, const QueryRow& query, std::int64_t index) const;
+  /// Blocks whose visible positions are all true; nothing if a block is neither all true nor all false.
+  std::optional<std::vector<std::int32_t>> recorded_blocks(const QueryRow& query, std::int64_t index,
+                                                           std::int64_t visible) const;
   bool window_fits(const QueryRow& query, const RecordedSelection& recorded) const;
-  void judge_published(const QueryRow& query, std::int64_t index);
+  /// Whether it is known which positions the query could choose from.
+  bool bounds_known(const QueryRow& query, std::int64_t visible) const;
+  SelectionDifference compare_with(const RecordedSelection& recorded, const QueryRow& query, std::int64_t visible,
+                                   const std::vector<std::int32_t>& computed) const;
+  void judge_reused(const QueryRow& query, std::int64_t index);
 
   const CaseFile& file_;
   std::int64_t call_number_;
@@ -81,8 +91,12 @@ class LayerReplay final : public Trace {
   LayerRole role_;
   WindowRings& rings_;
   CallState& state_;
+  const std::function<void(const std::string&)>& progress_;
   std::map<std::string, Numeric, std::less<>> numeric_;
-  std::optional<RecordedTensor> ring_, score_, candidates_, source_candidates_, topk_;
+  std::optional<RecordedTensor> ring_, score_, candidates_, source_candidates_;
+  std::optional<RecordedTensor> topk_;         ///< Of this layer.
+  std::optional<RecordedTensor> source_topk_;  ///< Of the layer whose selection this one reuses.
+  std::optional<RecordedTensor> reused_topk_;  ///< For a source without: of the first layer that reuses its selection.
   std::map<QueryRow, SelectionDifference> judged_candidates_, judged_topk_;
 };
 

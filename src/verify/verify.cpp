@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "checkpoint/tensor_names.hpp"
 #include "out_of_memory.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
@@ -34,7 +35,8 @@ class Replay {
     for (const SequenceId id : sequences_) cache_.remove(id);
     sequences_.clear();
     for (int i = 0; i < batch; ++i) sequences_.push_back(cache_.add());
-    const auto window = static_cast<std::size_t>(std::int64_t{file_.config().window_size} * file_.config().head_dim);
+    const std::int64_t slots = std::min<std::int64_t>(file_.config().window_size, file_.longest());
+    const auto window = static_cast<std::size_t>(slots * file_.config().head_dim);
     for (const int layer : file_.layers()) {
       rings_[layer].assign(static_cast<std::size_t>(batch), std::vector<bf16>(window, bf16{0}));
     }
@@ -49,14 +51,11 @@ class Replay {
     CallState state;
     std::vector<bf16> out(static_cast<std::size_t>(batch.tokens() * file_.config().dim));
     for (const int layer : file_.layers()) {
-      if (options_.progress) {
-        options_.progress(fmt::format("call {} of {}, layer {}", n + 1, file_.calls().size(), layer));
-      }
       const Tensor input = file_.input(n, layer);
       std::vector<bf16> x(out.size());
       std::copy_n(input.bytes.data(), input.bytes.size(), reinterpret_cast<std::byte*>(x.data()));
       const std::array shape{batch.tokens(), file_.config().dim};
-      LayerReplay replay(file_, n, layer, rings_[layer], state);
+      LayerReplay replay(file_, n, layer, rings_[layer], state, options_.progress);
       model_.forward(layer, batch, View<const bf16, 2>(x.data(), shape), View<bf16, 2>(out.data(), shape), &replay);
       replay.judge(report);
     }
@@ -84,10 +83,7 @@ bool same_backbone(V41Config a, V41Config b) {
 /// fp8 weights are judged less strictly, because wo_b quantizes its input once more.
 bool has_fp8_output(const Checkpoint& weights, const std::vector<int>& layers) {
   return std::any_of(layers.begin(), layers.end(), [&](int layer) {
-    const V41Config& config = weights.config();
-    const std::string prefix =
-        layer < config.n_layers ? fmt::format("layers.{}", layer) : fmt::format("mtp.{}", layer - config.n_layers);
-    return weights.info(prefix + ".attn.wo_b.weight").dtype == DType::f8_e4m3;
+    return weights.info(layer_prefix(weights.config(), layer) + "wo_b.weight").dtype == DType::f8_e4m3;
   });
 }
 

@@ -177,7 +177,7 @@ std::vector<std::byte> state_bytes(const KvCache& cache, SequenceId id) {
     const LayerLayout& layout = impl.layout->layers[i];
     const LayerCache& layer = sequence.layers[i];
     for (std::int64_t p = std::max<std::int64_t>(0, sequence.length - layout.window); p < sequence.length; ++p) {
-      append(bytes, layer.ring.data() + p % layout.window * layout.window_row.bytes(), layout.window_row.bytes());
+      append(bytes, layer.ring.data() + p % layer.ring_rows * layout.window_row.bytes(), layout.window_row.bytes());
     }
     if (layout.ratio == 0) continue;
     append_rows(bytes, layer.compressed.rows(), sequence.length / layout.ratio);

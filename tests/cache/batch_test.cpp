@@ -17,6 +17,8 @@ namespace skim::test {
 namespace {
 
 class Batches : public Cache {};
+class Fault43 : public Cache {};
+class Fault54 : public Cache {};
 
 TEST_F(Batches, ABatchIsCommittedOnceAndOnlyWhenAllLayersRan) {
   KvCache cache(model_, options());
@@ -72,7 +74,7 @@ TEST_F(Batches, BatchesOfAnotherModelAreRefused) {
   EXPECT_NO_THROW(forward(0, accepted, 0));
 }
 
-TEST_F(Batches, WrongShapesAreRefusedWithBothShapes) {
+TEST_F(Fault43, RowsBeyondTheBatchAreRefused) {
   KvCache cache(model_, options());
   Batch batch = cache.begin({{cache.add(), 3}});
   std::vector<bf16> x(8 * 200), out(8 * 200);
@@ -148,6 +150,18 @@ TEST_F(Batches, ResultsMayReplaceTheirInputAndRowsMayLieApart) {
   }
 }
 
+TEST_F(Batches, InputAndOutputMayNotOverlapOtherwise) {
+  KvCache cache(model_, options());
+  Batch batch = cache.begin({{cache.add(), 3}});
+  std::vector<bf16> rows(4 * 128);
+  EXPECT_TRUE(refuses(
+      [&] {
+        model_.forward(0, batch, View<const bf16, 2>(rows.data(), {3, 128}),
+                       View<bf16, 2>(rows.data() + 128, {3, 128}));
+      },
+      ErrorCode::invalid_argument, {"overlap"}));
+}
+
 TEST_F(Batches, TwoModelsOfOneCheckpointAgree) {
   const Checkpoint checkpoint = Checkpoint::synthetic(named_config("v41-tiny"));
   const Model first(checkpoint), second(checkpoint);
@@ -210,7 +224,7 @@ struct Meddler final : Trace {
   }
 };
 
-TEST_F(Batches, SelectionsAreReplacedByPossibleOnesOnly) {
+TEST_F(Fault54, PositionsThatDoNotExistAreNeverRead) {
   KvCache cache(model_, options());
   const SequenceId id = cache.add();
   const std::vector<bf16> want = run_alone(model_, options(), "a", {20}).out.at(4);

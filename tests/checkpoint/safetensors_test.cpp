@@ -267,7 +267,7 @@ TEST(Safetensors, RejectsOddNumbersOfHalfBytes) {
   EXPECT_EQ(parse(file_bytes("{" + entry("a", "F4", "2,3", "0,3") + "}", 3)).tensor("a").elements(), 6);
 }
 
-TEST(Safetensors, RejectsUnknownDTypesNamingThem) {
+TEST(Fault67, UnknownDTypesAreNamed) {
   expect_rejected("{" + entry("a", "F9", "4", "0,4") + "}", 4, {"'a'", "\"F9\"", "BF16"});
   expect_rejected("{" + entry("a", "u8", "4", "0,4") + "}", 4, {"\"u8\""});
 }

@@ -1,5 +1,6 @@
 // The command line as a person or a script meets it: exit codes, one-line errors, files that come out.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,7 @@ TEST_F(CommandLine, WrongUsageExitsWithTwo) {
   expect_error(2, "run --model synthetic:v41-tiny --threads 0", "--threads");
   expect_error(2, "verify", "FILE");
   expect_error(2, "verify --tolerance -1 x", "--tolerance");
+  expect_error(2, "verify --tolerance nan x", "--tolerance");
 }
 
 TEST_F(CommandLine, BadInputExitsWithOne) {
@@ -88,10 +90,30 @@ TEST_F(CommandLine, BadInputExitsWithOne) {
   expect_error(1, "run --model synthetic:v41-tiny --layers 3", "layer 3 needs layer 2");
   expect_error(1, "run --model synthetic:v41-tiny --layers 0,99", "layer 99 does not exist");
   expect_error(1, "run --model synthetic:v41-tiny --kernels fast", "portable, reference");
-  expect_error(1, "run --model synthetic:v41-tiny --tokens 0", "no tokens");
+  expect_error(1, "run --model synthetic:v41-tiny --tokens 0", "at least one token");
   expect_error(1, "run --model synthetic:v41-tiny --output " + path("no/such/folder.safetensors"), "does not exist");
   expect_error(1, "verify " + path("nothing"), "cannot open");
   expect_error(1, "info " + path("nothing"), "no such file or folder");
+}
+
+/// A rename would turn a device or a pipe into a file.
+TEST_F(CommandLine, OutputReplacesNothingButFiles) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  expect_error(1, "run --model synthetic:v41-tiny --layers 0 --tokens 2 --output " + path("pipe"),
+               "not a regular file");
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  fs::create_symlink(path("target.safetensors"), path("link.safetensors"));
+  const std::string run = "run --model synthetic:v41-tiny --layers 0 --tokens 2 --output " + path("link.safetensors");
+  EXPECT_EQ(skim(run).status, 0);
+  EXPECT_TRUE(fs::is_symlink(path("link.safetensors")));
+  EXPECT_TRUE(fs::is_regular_file(path("target.safetensors")));
+}
+
+TEST_F(CommandLine, VerifyGoesOnAfterABadFile) {
+  const Outcome outcome = skim("verify " + path("nothing") + " " + recording("v41-tiny-bf16.safetensors"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.output.find("cannot open"), std::string::npos);
+  EXPECT_NE(outcome.output.find("  passed"), std::string::npos) << outcome.output;
 }
 
 TEST_F(CommandLine, ATruncatedFileIsRefused) {

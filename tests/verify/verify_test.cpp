@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -188,6 +189,49 @@ TEST(Verify, JudgesAFileByWhatIsInIt) {
   const VerifyReport report = recording.verify();
   EXPECT_EQ(report.first_failure, "");
   EXPECT_EQ(report.kinds.size(), 2u);
+}
+
+TEST(Verify, HalfACandidateBlockFails) {
+  Recording recording("v41-tiny-bf16");
+  auto* mask = recording.data<std::uint8_t>("call.19.layer.4.candidates") + 36 * 37;
+  const int block = mask[0] != 0 ? 0 : static_cast<int>(std::find(mask, mask + 36, 1) - mask);
+  mask[block] = 0;  // blocks are pairs, so its other half stays
+  EXPECT_EQ(recording.verify().first_failure.substr(0, 48), "call 19 layer 4 sequence 0 row 36: candidates is");
+}
+
+TEST(Verify, APositionChosenTwiceFails) {
+  Recording recording("v41-tiny-bf16");
+  const std::string name = "call.19.layer.4.topk_idxs";
+  std::int32_t* chosen = recording.data<std::int32_t>(name) + 36 * recording.width(name) + 8;
+  chosen[1] = chosen[0];
+  EXPECT_EQ(recording.verify().first_failure.substr(0, 47), "call 19 layer 4 sequence 0 row 36: topk_idxs is");
+}
+
+/// A porter may record only layers that take a selection over: it then replaces that of the source, judged where it was
+/// recorded.
+TEST(Verify, RecordedReuseLayersAloneHold) {
+  Recording recording("v41-tiny-bf16");
+  std::erase_if(recording.tensors, [](const auto& entry) {
+    const std::string& name = entry.first;
+    const bool source = name.find(".layer.2.") != std::string::npos || name.find(".layer.4.") != std::string::npos ||
+                        name.find(".layer.5.") != std::string::npos;
+    return name.starts_with("call.") && source && !name.ends_with(".x");
+  });
+  const VerifyReport report = recording.verify({.kernels = "reference"});
+  EXPECT_EQ(report.first_failure, "");
+  EXPECT_LE(kind(report, "o").worst, 5e-3);
+}
+
+TEST(Verify, TensorsOfLayersThatHaveNoneFail) {
+  for (const auto& [from, to] : std::map<std::string, std::string>{{"call.16.layer.2.index_score", "index_score"},
+                                                                   {"call.16.layer.2.latent", "latent"},
+                                                                   {"call.16.layer.4.candidates", "candidates"}}) {
+    Recording recording("v41-tiny-bf16");
+    const Recording::Entry entry = recording.tensors.at(from);
+    recording.tensors["call.16.layer.6." + to] = entry;
+    const std::string failure = recording.verify().first_failure;
+    EXPECT_EQ(failure.substr(0, 17 + to.size()), "call 16 layer 6: " + to) << failure;
+  }
 }
 
 /// NaN compares with nothing, so it must not pass by being left out.

@@ -138,22 +138,25 @@ void multiply_chunk(Context& context, View<const bf16, 2> x, const Weight& weigh
   const Tiles panels(format.out, kPanel);
   const Tiles row_blocks(input.rows, task_rows(context, input.rows, panels.tiles));
   context.reserve_thread_scratch((kDepth + kMostTaskRows) * kPanel * static_cast<std::int64_t>(sizeof(float)));
-  parallel_for(context, panels.tiles * row_blocks.tiles, kPanel * format.in, [&](std::int64_t item, int thread) {
-    const std::int64_t panel = item % panels.tiles, row_block = item / panels.tiles;
-    Task task{row_blocks.first(row_block), row_blocks.size(row_block), 0, 0, context.thread_scratch<float>(thread), {}};
-    task.sums = task.panel + kDepth * kPanel;
-    const std::int64_t last_column = panels.first(panel + 1);
-    const std::int64_t width = task.rows <= kFewRows ? kNarrowPanel : kPanel;
-    for (task.first_column = panels.first(panel); task.first_column < last_column; task.first_column += width) {
-      task.columns = std::min(width, last_column - task.first_column);
-      compute(input, weight, task);
-      for (std::int64_t i = 0; i < task.rows; ++i) {
-        for (std::int64_t j = 0; j < task.columns; ++j) {
-          store_sum(task.first_row + i, task.first_column + j, task.sums[i * task.columns + j]);
+  parallel_for(
+      context, panels.tiles * row_blocks.tiles, kPanel * format.in * row_blocks.size(0),
+      [&](std::int64_t item, int thread) {
+        const std::int64_t panel = item % panels.tiles, row_block = item / panels.tiles;
+        Task task{
+            row_blocks.first(row_block), row_blocks.size(row_block), 0, 0, context.thread_scratch<float>(thread), {}};
+        task.sums = task.panel + kDepth * kPanel;
+        const std::int64_t last_column = panels.first(panel + 1);
+        const std::int64_t width = task.rows <= kFewRows ? kNarrowPanel : kPanel;
+        for (task.first_column = panels.first(panel); task.first_column < last_column; task.first_column += width) {
+          task.columns = std::min(width, last_column - task.first_column);
+          compute(input, weight, task);
+          for (std::int64_t i = 0; i < task.rows; ++i) {
+            for (std::int64_t j = 0; j < task.columns; ++j) {
+              store_sum(task.first_row + i, task.first_column + j, task.sums[i * task.columns + j]);
+            }
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 }  // namespace
