@@ -25,7 +25,7 @@ struct CacheOptions {
   std::int64_t page_rows = 256;              ///< Compressed rows and index keys are allocated this many at a time.
   std::int64_t workspace_bytes = 256 << 20;  ///< Wanted for activations and scores of a forward call (one token always
                                              ///< fits). Scratch of threads and published selections come on top.
-  int threads = 0;  ///< Threads of a forward call; 0: one per processor.
+  int threads = 0;                           ///< Threads of a forward call; 0: one per processor.
 };
 
 /// Tokens to append to one sequence.

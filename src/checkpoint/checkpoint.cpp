@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kCaseFormat = "attention-case/1";
+/// A small file may ask for made-up weights; the largest of the released model is a quarter of this.
+constexpr std::int64_t kLargestFiller = std::int64_t{256} << 20;
 
 Checkpoint::Impl open_case(const SafetensorsFile& file) {
   const auto& metadata = file.metadata();
@@ -42,7 +44,15 @@ Checkpoint::Impl open_case(const SafetensorsFile& file) {
     throw Error(ErrorCode::bad_file,
                 fmt::format("{}: weights are '{}', expected 'filler/1'", name, shortened(text("weights"))));
   }
-  return {config, make_synthetic_source(config, 0)};
+  std::shared_ptr<const TensorSource> source = make_synthetic_source(config, 0);
+  for (const std::string& tensor : source->names()) {
+    const TensorInfo info = source->info(tensor);
+    if (info.bytes > kLargestFiller) {
+      throw Error(ErrorCode::bad_config, fmt::format("{}: {} would be made with {} bytes, expected at most {}", name,
+                                                     tensor, info.bytes, kLargestFiller));
+    }
+  }
+  return {config, std::move(source)};
 }
 
 Checkpoint::Impl open_file(const fs::path& path) {
