@@ -33,8 +33,8 @@ struct TraceSelection {
   int sequence = 0;
   std::int64_t position = 0;  ///< Of the query.
   std::int64_t limit = 0;     ///< Entries are below this.
-  std::vector<std::int32_t>&
-      chosen;  ///< A replacement stays ascending, below `limit`, and no longer than top-k or the candidate blocks.
+  /// A replacement stays ascending, below `limit`, and no longer than top-k or the number of candidate blocks.
+  std::vector<std::int32_t>& chosen;
 };
 
 /// Passed to Model::forward. Every function does nothing unless overridden. Calls come from the calling thread, in
