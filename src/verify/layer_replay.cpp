@@ -279,11 +279,13 @@ bool LayerReplay::bounds_known(const QueryRow& query, std::int64_t visible) cons
          visible <= std::int64_t{c.candidate_block_size} * c.candidate_topk_blocks;  // every block is a candidate
 }
 
-SelectionDifference LayerReplay::compare_with(const RecordedSelection& recorded, const QueryRow& query,
-                                              std::int64_t visible, const std::vector<std::int32_t>& computed) const {
-  if (!window_fits(query, recorded)) return {true, kImpossible};
-  if (!bounds_known(query, visible)) return {};
-  return compare_selection(judging_scores(query, visible), computed, recorded.positions);
+void LayerReplay::judge_selection(const RecordedSelection& recorded, const QueryRow& query, std::int64_t visible,
+                                  const std::vector<std::int32_t>& computed) {
+  if (!window_fits(query, recorded)) {
+    judged_topk_[query] = {true, kImpossible};
+  } else if (bounds_known(query, visible)) {
+    judged_topk_[query] = compare_selection(judging_scores(query, visible), computed, recorded.positions);
+  }
 }
 
 void LayerReplay::selection(const TraceSelection& event) {
@@ -293,27 +295,27 @@ void LayerReplay::selection(const TraceSelection& event) {
   const std::int64_t index = topk ? find_row(*topk, query.second) : -1;
   if (index < 0) return;
   const RecordedSelection recorded = recorded_selection(*topk, query, index);
-  if (topk_) judged_topk_[query] = compare_with(recorded, query, event.limit, event.chosen);
+  if (topk_) judge_selection(recorded, query, event.limit, event.chosen);
   const bool usable = static_cast<int>(recorded.positions.size()) <= file_.config().index_topk &&
                       ascending(recorded.positions) &&
                       (recorded.positions.empty() || recorded.positions.back() < event.limit);
   if (usable) event.chosen = recorded.positions;
 }
 
-/// A layer that takes over a selection must have what its source recorded, or could have computed.
+/// A layer that takes over a selection must have what its source recorded (which was judged there and is in force), or
+/// could have computed.
 void LayerReplay::judge_reused(const QueryRow& query, std::int64_t index) {
   const RecordedSelection recorded = recorded_selection(*topk_, query, index);
-  if (role_.ratio == 0) {
-    judged_topk_[query] = window_fits(query, recorded) ? SelectionDifference{} : SelectionDifference{true, kImpossible};
+  const std::int64_t source = source_topk_ ? find_row(*source_topk_, query.second) : -1;
+  if (role_.ratio == 0 || source >= 0) {
+    const bool same =
+        role_.ratio == 0 || recorded_selection(*source_topk_, query, source).positions == recorded.positions;
+    judged_topk_[query] =
+        same && window_fits(query, recorded) ? SelectionDifference{} : SelectionDifference{true, kImpossible};
     return;
   }
   const std::int64_t visible = (call_.start_pos + query.second + 1) / role_.ratio;
-  const std::int64_t source = source_topk_ ? find_row(*source_topk_, query.second) : -1;
-  if (source >= 0 && recorded_selection(*source_topk_, query, source).positions != recorded.positions) {
-    judged_topk_[query] = {true, kImpossible};
-    return;
-  }
-  judged_topk_[query] = compare_with(recorded, query, visible, state_.selections[role_.index_source][query]);
+  judge_selection(recorded, query, visible, state_.selections[role_.index_source][query]);
 }
 
 void LayerReplay::progress(int layer, std::int64_t done, std::int64_t total) {

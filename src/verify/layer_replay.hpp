@@ -80,8 +80,9 @@ class LayerReplay final : public Trace {
   bool window_fits(const QueryRow& query, const RecordedSelection& recorded) const;
   /// Whether it is known which positions the query could choose from.
   bool bounds_known(const QueryRow& query, std::int64_t visible) const;
-  SelectionDifference compare_with(const RecordedSelection& recorded, const QueryRow& query, std::int64_t visible,
-                                   const std::vector<std::int32_t>& computed) const;
+  /// Leaves a row out of which it is not known what it could choose from.
+  void judge_selection(const RecordedSelection& recorded, const QueryRow& query, std::int64_t visible,
+                       const std::vector<std::int32_t>& computed);
   void judge_reused(const QueryRow& query, std::int64_t index);
 
   const CaseFile& file_;

@@ -150,6 +150,22 @@ TEST(Verify, AnExchangedPositionWithAWorseScoreFails) {
   EXPECT_EQ(report.first_failure.substr(0, 49), "call 19 layer 4 sequence 0 row 36: topk_idxs exch");
 }
 
+/// Layer 3 takes over what layer 2 selected: an exchange is judged once, where it was made.
+TEST(Verify, AnExchangeCountsOnlyAtItsSource) {
+  Recording recording("v41-tiny-bf16");
+  const auto exchanged_rows = [&] { return kind(recording.verify(), "topk_idxs").exchanged_rows; };
+  const std::int64_t before = exchanged_rows();
+  for (const std::string layer : {"2", "3"}) {
+    const std::string name = "call.19.layer." + layer + ".topk_idxs";
+    std::int32_t* chosen = recording.data<std::int32_t>(name) + 36 * recording.width(name) + 8;
+    const std::set<std::int32_t> positions(chosen, chosen + 8);
+    for (std::int32_t entry = 37; positions.contains(chosen[0]); ++entry) {
+      if (!positions.contains(entry)) chosen[0] = entry;
+    }
+  }
+  EXPECT_EQ(exchanged_rows(), before + 1);
+}
+
 TEST(Verify, AWindowSlotOutsideTheWindowFails) {
   Recording recording("v41-tiny-bf16");
   std::int32_t* slots = recording.data<std::int32_t>("call.19.layer.0.topk_idxs") + 20 * 8;
