@@ -16,7 +16,7 @@ constexpr int kWrongUsage = 2;
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"DeepSeek sparse attention (V4.1) on CPUs: run it, check a port against it, look at checkpoints.",
+  CLI::App app{"DeepSeek sparse attention (V4.1, V3.2) on CPUs: run it, check a port against it, look at checkpoints.",
                "skim"};
   app.require_subcommand(0, 1);  // so that a word that is no command is named as such; see below for none
   app.footer(

@@ -16,6 +16,6 @@ std::string byte_text(double bytes);
 
 inline constexpr const char* kModelHelp =
     "Folder with config.json and safetensors shards, one safetensors file with config.json beside it, a case file, or "
-    "synthetic:v41-flash (released shape) or synthetic:v41-tiny";
+    "synthetic:v41-flash or synthetic:v32 (released shapes), synthetic:v41-tiny or synthetic:v32-tiny";
 
 }  // namespace skim::cli

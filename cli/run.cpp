@@ -23,7 +23,7 @@ namespace {
 struct RunArguments {
   std::string model, input, output, kernels;
   std::vector<int> layers;
-  std::int64_t tokens = -1, decode = 0;
+  std::int64_t tokens = -1, decode = 0, context = 0;
   int threads = 0;
   bool json = false;
 };
@@ -72,7 +72,7 @@ class Run {
       : arguments_(arguments),
         start_(std::chrono::steady_clock::now()),
         checkpoint_(open_model(arguments.model)),
-        input_(arguments.input, input_layers(), checkpoint_.config().dim),
+        input_(arguments.input, input_layers(), hidden_dim(checkpoint_.config())),
         prefill_(prefill_tokens()),
         model_(checkpoint_,
                {.layers = arguments.layers,
@@ -80,10 +80,10 @@ class Run {
                 .progress = [this](int layer) { progress_.update(fmt::format("loading layer {}", layer)); }}),
         load_seconds_(seconds_since(start_)),
         cache_(model_,
-               {.max_tokens = std::max<std::int64_t>(1, prefill_ + arguments.decode), .threads = arguments.threads}),
+               {.max_tokens = std::max(arguments.context, prefill_ + arguments.decode), .threads = arguments.threads}),
         sequence_(cache_.add()) {
     if (!arguments.output.empty()) {
-      const std::int64_t elements = (prefill_ + arguments.decode) * model_.config().dim;
+      const std::int64_t elements = (prefill_ + arguments.decode) * hidden_dim(model_.config());
       for (const int layer : model_.layers()) outputs_[layer].resize(static_cast<std::size_t>(elements));
     }
   }
@@ -105,10 +105,11 @@ class Run {
     for (const auto& [layer, values] : outputs_) {
       tensors.push_back({fmt::format("layer.{}.out", layer),
                          DType::bf16,
-                         {prefill_ + arguments_.decode, model_.config().dim},
+                         {prefill_ + arguments_.decode, hidden_dim(model_.config())},
                          std::as_bytes(std::span(values))});
     }
-    write_safetensors(arguments_.output, tensors, {{"format", "skim-run/1"}, {"model", "deepseek_v41"}});
+    write_safetensors(arguments_.output, tensors,
+                      {{"format", "skim-run/1"}, {"model", std::string(model_type(model_.config()))}});
   }
 
   void print_table() const {
@@ -162,7 +163,7 @@ class Run {
  private:
   std::vector<int> input_layers() const {
     if (!arguments_.layers.empty()) return arguments_.layers;
-    std::vector<int> all(static_cast<std::size_t>(checkpoint_.config().n_layers));
+    std::vector<int> all(static_cast<std::size_t>(backbone_layers(checkpoint_.config())));
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
@@ -179,12 +180,16 @@ class Run {
     if (prefill + arguments_.decode < 1)
       throw Error(ErrorCode::invalid_argument,
                   "--tokens 0 and --decode 0: nothing to run, expected at least one token");
+    if (arguments_.context > 0 && arguments_.context < prefill + arguments_.decode) {
+      throw Error(ErrorCode::invalid_argument, fmt::format("--context {}: fewer than the {} tokens to run",
+                                                           arguments_.context, prefill + arguments_.decode));
+    }
     return prefill;
   }
 
   /// Runs `count` tokens from `position` on through all layers.
   void step(std::int64_t position, std::int64_t count, RunTrace& trace, double LayerStats::*seconds) {
-    const std::array shape{count, model_.config().dim};
+    const std::array shape{count, hidden_dim(model_.config())};
     std::vector<bf16> x(static_cast<std::size_t>(shape[0] * shape[1])), out(x.size());
     Batch batch = cache_.begin({{sequence_, count}});
     for (const int layer : model_.layers()) {
@@ -264,6 +269,12 @@ void add_run(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
   command->add_option("--decode", arguments->decode, "Tokens to decode one by one after that; default 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
+  command
+      ->add_option(
+          "--context", arguments->context,
+          "Context the cache is made for, at least as many tokens as are run (the default). V3.2 stretches its "
+          "rotation (YaRN) if this exceeds the context it was trained for, whatever is run")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command->add_option("--input", arguments->input,
                       "Safetensors file with layer.<i>.x for each layer, or x for all: BF16 [tokens, dim], normalized");
   command->add_option("--output", arguments->output,

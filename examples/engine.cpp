@@ -16,7 +16,7 @@ std::vector<skim::bf16> hidden_states(int step, int layer, std::int64_t tokens, 
 }
 
 void step(const skim::Model& model, skim::KvCache& cache, int number, std::initializer_list<skim::BatchEntry> entries) {
-  const std::int64_t dim = model.config().dim;
+  const std::int64_t dim = skim::hidden_dim(model.config());
   skim::Batch batch = cache.begin(entries);
   std::vector<skim::bf16> out(static_cast<std::size_t>(batch.tokens() * dim));
   for (const int layer : model.layers()) {

@@ -8,7 +8,7 @@ namespace {
 
 /// Takes apart whatever is recorded under a name that replay would ask for.
 void read_recorded(const skim::CaseFile& file, std::int64_t call, int layer) {
-  for (const std::string_view kind : skim::kRecordedKinds) {
+  for (const std::string_view kind : skim::recorded_kinds(file.config())) {
     for (const auto meaning : {skim::RowMeaning::token, skim::RowMeaning::group, skim::RowMeaning::slot}) {
       const auto recorded = file.recorded(call, layer, kind, meaning, -1);
       if (!recorded || recorded->row_count() == 0) continue;

@@ -8,7 +8,7 @@
 
 namespace {
 
-void require_valid(const skim::V41Config& config) {
+void require_valid(const skim::Config& config) {
   try {
     skim::validate(config);
   } catch (const skim::Error& error) {

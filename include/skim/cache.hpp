@@ -19,7 +19,7 @@ struct SequenceId {
 };
 
 struct CacheOptions {
-  std::int64_t max_tokens = 1 << 20;         ///< Longest sequence.
+  std::int64_t max_tokens = 1 << 20;         ///< Longest sequence. V3.2: decides on YaRN.
   std::int64_t max_sequences = 1 << 16;      ///< Sequences at one time.
   std::int64_t max_bytes = 0;                ///< Limit for bytes(); 0: none.
   std::int64_t page_rows = 256;              ///< Compressed rows and index keys are allocated this many at a time.
@@ -105,6 +105,6 @@ struct CacheCost {
   }
 };
 /// Cost of one sequence over these layers. Throws Error{invalid_argument} for a layer that does not exist.
-CacheCost cache_cost(const V41Config& config, std::span<const int> layers);
+CacheCost cache_cost(const Config& config, std::span<const int> layers);
 
 }  // namespace skim

@@ -41,9 +41,9 @@ class Checkpoint {
 
   /// Weights made from tensor names alone (docs/cases.md, filler/1), generated when asked for. Any other seed than 0
   /// gives other weights of the same distribution. Throws Error{bad_config}.
-  static Checkpoint synthetic(const V41Config& config, std::uint64_t seed = 0);
+  static Checkpoint synthetic(const Config& config, std::uint64_t seed = 0);
 
-  const V41Config& config() const;
+  const Config& config() const;
   /// Every tensor there is, by name; for synthetic weights, every tensor there would be. Needs all shards, while the
   /// other functions need only those of the tensors they are asked for.
   std::vector<TensorInfo> tensors() const;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace skim {
@@ -45,24 +46,64 @@ struct V41Config {
   friend bool operator==(const V41Config&, const V41Config&) = default;
 };
 
-/// Reads config.json in either spelling: the released one (fields under `text_config`, Hugging Face names) or
-/// DeepSeek's inference configuration (dim, n_layers, kv_source_layers, ...). `name` appears in messages. The result is
-/// validated. Throws Error{bad_config} naming the field, what was found and what was expected.
-/// Fields that do not fit together are named as in V41Config.
-V41Config parse_config(std::string_view json, const std::string& name);
+/// DeepSeek-V3.2 attention (model_type `deepseek_v32`): MLA with a lightning indexer in every layer. Field names are
+/// those of DeepSeek's inference configuration.
+struct V32Config {
+  std::int64_t dim = 0;    ///< Width of the hidden state.
+  int n_layers = 0;        ///< Backbone layers.
+  int n_draft_layers = 0;  ///< Layers after the backbone, of the same kind.
+  int n_heads = 0;
+  int q_lora_rank = 0;
+  int kv_lora_rank = 0;      ///< Width of the latent; a multiple of 128.
+  int qk_nope_head_dim = 0;  ///< Elements of a head's query and key that are not rotated.
+  int qk_rope_head_dim = 0;  ///< Elements that are, and leading elements of an index vector that are; even.
+  int v_head_dim = 0;
+  double norm_eps = 1e-6;
+  double rope_theta = 1e4;
+  double rope_factor = 40;  ///< YaRN, on if the context exceeds original_seq_len.
+  double beta_fast = 32, beta_slow = 1;
+  double mscale = 1;                     ///< With YaRN the softmax scale gets (0.1 mscale ln(rope_factor) + 1)^2.
+  std::int64_t original_seq_len = 4096;  ///< 0: never YaRN.
+  int index_n_heads = 0;
+  int index_head_dim = 0;                    ///< A power of two, at most 128.
+  int index_topk = 0;                        ///< Positions a query attends to.
+  bool ue8m0_scales = true;                  ///< scale_fmt "ue8m0": scales of quantized activations are powers of two.
+  WeightType weight_type = WeightType::fp8;  ///< For Checkpoint::synthetic.
+
+  int layer_count() const { return n_layers + n_draft_layers; }
+  /// Whether a context of `max_tokens` is beyond what the plain rotation was trained for.
+  bool uses_yarn(std::int64_t max_tokens) const { return original_seq_len > 0 && max_tokens > original_seq_len; }
+  friend bool operator==(const V32Config&, const V32Config&) = default;
+};
+
+/// Configuration of any model there is.
+using Config = std::variant<V41Config, V32Config>;
+
+/// e.g. "deepseek_v41"
+std::string_view model_type(const Config& config);
+/// Width of the hidden state.
+std::int64_t hidden_dim(const Config& config);
+int backbone_layers(const Config& config);
+int layer_count(const Config& config);  ///< Draft layers included.
+
+/// Reads config.json of any model in either spelling: the released one (Hugging Face names; V4.1's fields under
+/// `text_config`) or DeepSeek's inference configuration (dim, n_layers, ...). Without a model_type, `kv_lora_rank`
+/// tells V3.2. `name` appears in messages. The result is validated. Throws Error{bad_config} naming the field, what was
+/// found and what was expected. Fields that do not fit together are named as in V41Config and V32Config.
+Config parse_config(std::string_view json, const std::string& name);
 
 /// Throws Error{bad_config} if the fields contradict one another (the message quotes both values) or cannot be
 /// computed. `name` starts the message.
-void validate(const V41Config& config, const std::string& name = "config");
+void validate(const Config& config, const std::string& name = "config");
 
-/// Configurations by name: "v41-flash" is the released shape, "v41-tiny" a seven-layer one with every role for trials.
-/// Throws Error{invalid_argument} listing the names there are.
-V41Config named_config(std::string_view name);
+/// Configurations by name: "v41-flash" and "v32" are the released shapes, "v41-tiny" (seven layers, every role) and
+/// "v32-tiny" (two layers) are for trials. Throws Error{invalid_argument} listing the names there are.
+Config named_config(std::string_view name);
 
 /// What a layer does about compressed positions.
 enum class Role {
-  window_only,  ///< Ratio 0: sliding window alone.
-  full,         ///< Compresses, owns index keys, scores and selects.
+  window_only,  ///< V4.1, ratio 0: sliding window alone.
+  full,         ///< Owns rows and index keys, scores and selects. Every layer of V3.2, with ratio 1.
   reindex,      ///< Scores another layer's index keys with its own queries.
   reuse,        ///< Attends to what an earlier layer selected.
 };
@@ -72,16 +113,16 @@ std::string_view role_name(Role role);
 struct LayerRole {
   Role role = Role::window_only;
   int ratio = 0;
-  int kv_source = -1;         ///< Layer whose compressed rows are attended to; itself for full.
+  int kv_source = -1;         ///< Layer whose rows are attended to; itself for full.
   int index_source = -1;      ///< Layer whose selection is used; itself for full and reindex.
   int candidate_source = -1;  ///< Layer whose candidate blocks bound the selection; -1 for the source itself.
   bool is_candidate_source = false;
 };
 /// Throws Error{invalid_argument} for a layer that does not exist.
-LayerRole layer_role(const V41Config& config, int layer);
+LayerRole layer_role(const Config& config, int layer);
 
-/// Layer that an attention tensor of a checkpoint belongs to ("layers.7.attn.wq_a.weight", "mtp.0.attn.attn_sink");
-/// -1 for any other name.
-int layer_of_tensor(const V41Config& config, std::string_view name);
+/// Layer that an attention tensor of a checkpoint belongs to ("layers.7.attn.wq_a.weight", "mtp.0.attn.attn_sink",
+/// "model.layers.7.self_attn.o_proj.weight"); -1 for any other name.
+int layer_of_tensor(const Config& config, std::string_view name);
 
 }  // namespace skim

@@ -34,7 +34,7 @@ class Model {
   /// Error{out_of_memory}.
   explicit Model(const Checkpoint& checkpoint, const ModelOptions& options = {});
 
-  const V41Config& config() const;
+  const Config& config() const;
   const std::vector<int>& layers() const;  ///< Ascending.
   std::string_view kernels() const;        ///< Name of the kernel set in use.
   std::int64_t weight_bytes() const;       ///< Bytes held by packed weights.

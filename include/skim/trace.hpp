@@ -13,10 +13,12 @@ namespace skim {
 /// Rows of one named tensor that belong to one sequence of the batch.
 struct TraceRows {
   int layer = 0;
-  std::string_view name;     ///< As in docs/cases.md: qr, q_rope, window_kv, latent, index_q, ..., out.
+  std::string_view name;     ///< As in docs/cases.md: qr, q_rope, window_kv, latent, index_q, ..., out. Of V3.2 index_q
+                             ///< and index_k_new are what the codes stand for, without their scales.
   int sequence = 0;          ///< Index in the list given to KvCache::begin.
   std::int64_t first = 0;    ///< Position of the first row, or group number for latent, index_k_new, compress_kv_new.
   View<const bf16, 2> rows;  ///< Heads and groups of heads are folded into the width.
+  View<const float, 2> floats;  ///< Instead of `rows` (then without data): V3.2 index_weights, index_k_scale_new.
 };
 
 /// Scores of one query: -inf or absent where the query may not look. `scores[t]` belongs to compressed position t.

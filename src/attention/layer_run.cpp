@@ -5,7 +5,14 @@ namespace skim {
 void LayerRun::show(std::string_view name, const Tile& tile, View<const bf16, 2> rows) const {
   if (!traces(name)) return;
   for (const TilePiece& piece : tile.pieces) {
-    trace->rows({layer, name, piece.sequence, piece.position, rows.rows(piece.first_row, piece.rows)});
+    trace->rows({layer, name, piece.sequence, piece.position, rows.rows(piece.first_row, piece.rows), {}});
+  }
+}
+
+void LayerRun::show(std::string_view name, const Tile& tile, View<const float, 2> rows) const {
+  if (!traces(name)) return;
+  for (const TilePiece& piece : tile.pieces) {
+    trace->rows({layer, name, piece.sequence, piece.position, {}, rows.rows(piece.first_row, piece.rows)});
   }
 }
 
@@ -16,9 +23,33 @@ View<const float, 3> LayerRun::angles(std::span<const std::int64_t> positions) c
   return cos_sin;
 }
 
-void LayerRun::rotate(View<bf16, 2> x, int width, View<const float, 3> cos_sin, bool inverse) const {
+void LayerRun::rotate(View<bf16, 2> x, int width, View<const float, 3> cos_sin, RotationStyle style,
+                      bool inverse) const {
   const View<bf16, 3> heads(x.data, {x.shape[0], x.shape[1] / width, width}, {x.strides[0], width, 1});
-  kernels.rotate(context(), {heads, cos_sin, inverse});
+  kernels.rotate(context(), {heads, cos_sin, inverse, style});
+}
+
+View<bf16, 2> LayerRun::project(View<const bf16, 2> x, const Weight& weight) const {
+  const auto y = arena().tensor<bf16, 2>({x.shape[0], weight.format.out});
+  kernels.linear(context(), x, weight, y);
+  return y;
+}
+
+View<bf16, 2> LayerRun::project(View<const bf16, 2> x, const NormedProjection& projection) const {
+  const View<bf16, 2> raw = project(x, projection.weight);
+  const auto y = arena().tensor<bf16, 2>(raw.shape);
+  kernels.rms_norm(context(), raw, projection.norm.data(), norm_eps, y);
+  return y;
+}
+
+Queries project_queries(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, const NormedProjection& down,
+                        const Weight& up, int head_width, View<const float, 3> angles) {
+  const View<bf16, 2> low_rank = run.project(x, down);
+  run.show("qr", tile, View<const bf16, 2>(low_rank));
+  const View<bf16, 2> heads = run.project(low_rank, up);
+  run.rotate(heads, head_width, angles);
+  run.show("q_rope", tile, View<const bf16, 2>(heads));
+  return {low_rank, heads};
 }
 
 }  // namespace skim

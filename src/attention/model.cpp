@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <utility>
+#include <variant>
 
-#include "attention/layer_run.hpp"
+#include "attention/v32_run.hpp"
+#include "attention/v41_run.hpp"
 #include "kernels/registry.hpp"
 #include "out_of_memory.hpp"
 #include "skim/cache.hpp"
@@ -18,26 +21,26 @@ namespace {
 
 struct LoadedLayer {
   LayerRole role;
-  LayerWeights weights;
+  std::variant<V41Weights, V32Weights> weights;
 };
 
 }  // namespace
 
 struct Model::Impl {
-  V41Config config;
+  Config config;
   std::vector<int> layers;
   const KernelSet* kernel_set = nullptr;
   std::map<int, LoadedLayer> loaded;
-  RopeTable plain_rope, compressed_rope;  ///< Ratio 0; any other ratio.
+  RopeTable plain_rope, extended_rope;
   std::shared_ptr<const CacheLayout> layout;
 };
 
 namespace {
 
-std::vector<int> wanted_layers(const V41Config& config, const std::vector<int>& asked) {
+std::vector<int> wanted_layers(const Config& config, const std::vector<int>& asked) {
   std::vector<int> layers = asked;
   if (layers.empty()) {
-    for (int layer = 0; layer < config.n_layers; ++layer) layers.push_back(layer);
+    for (int layer = 0; layer < backbone_layers(config); ++layer) layers.push_back(layer);
   }
   std::sort(layers.begin(), layers.end());
   layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
@@ -51,7 +54,7 @@ void require_source(const std::vector<int>& layers, int layer, int source, std::
       fmt::format("layer {} needs layer {} ({}), which is not among the layers of the model", layer, source, what));
 }
 
-void check_layers(const V41Config& config, const std::vector<int>& layers) {
+void check_layers(const Config& config, const std::vector<int>& layers) {
   for (const int layer : layers) {
     const LayerRole role = layer_role(config, layer);
     require_source(layers, layer, role.kv_source, "source of its compressed rows");
@@ -105,6 +108,25 @@ void check_view(std::string_view name, const View<T, 2>& view, std::int64_t toke
   }
 }
 
+LoadedLayer load_layer(const LayerLoader& loader, const Config& config, const LayerRole& role) {
+  if (const auto* v41 = std::get_if<V41Config>(&config)) return {role, load_v41_weights(loader, *v41, role)};
+  return {role, load_v32_weights(loader, std::get<V32Config>(config))};
+}
+
+/// Without and with YaRN. V4.1: layers of ratio 0, and the others. V3.2: short contexts, and long ones.
+std::pair<RopeTable, RopeTable> rope_tables(const Config& config) {
+  if (const auto* v41 = std::get_if<V41Config>(&config)) {
+    return {RopeTable(rope_parameters(*v41, 0)), RopeTable(rope_parameters(*v41, 1))};
+  }
+  const auto& v32 = std::get<V32Config>(config);
+  return {RopeTable(rope_parameters(v32, false)), RopeTable(rope_parameters(v32, v32.original_seq_len > 0))};
+}
+
+bool uses_extended_rope(const Config& config, const LayerRole& role, std::int64_t max_tokens) {
+  if (const auto* v32 = std::get_if<V32Config>(&config)) return v32->uses_yarn(max_tokens);
+  return role.ratio > 0;
+}
+
 std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, const ModelOptions& options) {
   auto model = std::make_shared<Model::Impl>();
   model->config = checkpoint.config();
@@ -115,11 +137,10 @@ std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, cons
   Memory& memory = model->kernel_set->memory();
   for (const int layer : model->layers) {
     if (options.progress) options.progress(layer);
-    model->loaded.emplace(layer, LoadedLayer{layer_role(model->config, layer),
-                                             load_layer(checkpoint, layer, model->kernel_set->kernels(), memory)});
+    const LayerLoader loader(checkpoint, layer, model->kernel_set->kernels(), memory);
+    model->loaded.emplace(layer, load_layer(loader, model->config, layer_role(model->config, layer)));
   }
-  model->plain_rope = RopeTable(rope_parameters(model->config, 0));
-  model->compressed_rope = RopeTable(rope_parameters(model->config, 1));
+  std::tie(model->plain_rope, model->extended_rope) = rope_tables(model->config);
   model->layout = std::make_shared<CacheLayout>(cache_layout(model->config, model->layers, memory));
   return model;
 }
@@ -129,13 +150,15 @@ std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, cons
 Model::Model(const Checkpoint& checkpoint, const ModelOptions& options)
     : impl_(or_out_of_memory("model: loading weights", [&] { return load_model(checkpoint, options); })) {}
 
-const V41Config& Model::config() const { return impl_->config; }
+const Config& Model::config() const { return impl_->config; }
 const std::vector<int>& Model::layers() const { return impl_->layers; }
 std::string_view Model::kernels() const { return impl_->kernel_set->name; }
 
 std::int64_t Model::weight_bytes() const {
   std::int64_t total = 0;
-  for (const auto& [layer, loaded] : impl_->loaded) total += loaded.weights.bytes();
+  for (const auto& [layer, loaded] : impl_->loaded) {
+    total += std::visit([](const auto& weights) { return weights.bytes(); }, loaded.weights);
+  }
   return total;
 }
 
@@ -154,20 +177,27 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
   if (state.ran[slot])
     throw Error(ErrorCode::wrong_order, fmt::format("layer {} has run in this batch already", layer));
   for (const int source : {role.kv_source, role.index_source, role.candidate_source}) require_run(state, layer, source);
-  check_view("x", x, state.tokens, impl_->config.dim);
-  check_view("out", out, state.tokens, impl_->config.dim);
+  check_view("x", x, state.tokens, hidden_dim(impl_->config));
+  check_view("out", out, state.tokens, hidden_dim(impl_->config));
   check_overlap(x, out);
-  const LayerRun run{impl_->config,
-                     layer,
-                     role,
-                     weights,
-                     role.ratio == 0 ? impl_->plain_rope : impl_->compressed_rope,
-                     impl_->kernel_set->kernels(),
-                     state,
-                     slot,
-                     trace,
-                     trace != nullptr && trace->wants("index_score")};
-  or_out_of_memory(fmt::format("layer {}", layer), [&] { run_v41_layer(run, x, out); });
+  const bool extended = uses_extended_rope(impl_->config, role, state.cache->options.max_tokens);
+  const double eps = std::visit([](const auto& config) { return config.norm_eps; }, impl_->config);
+  const LayerRun run{.layer = layer,
+                     .role = role,
+                     .rope = extended ? impl_->extended_rope : impl_->plain_rope,
+                     .kernels = impl_->kernel_set->kernels(),
+                     .batch = state,
+                     .slot = slot,
+                     .trace = trace,
+                     .watches_scores = trace != nullptr && trace->wants("index_score"),
+                     .norm_eps = static_cast<float>(eps)};
+  or_out_of_memory(fmt::format("layer {}", layer), [&] {
+    if (const auto* v41 = std::get_if<V41Weights>(&weights)) {
+      run_layer(V41Run{run, std::get<V41Config>(impl_->config), *v41}, x, out);
+    } else {
+      run_layer(V32Run{run, std::get<V32Config>(impl_->config), std::get<V32Weights>(weights)}, x, out);
+    }
+  });
   state.ran[slot] = true;
 }
 

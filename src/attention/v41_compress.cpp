@@ -2,30 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "attention/layer_run.hpp"
+#include "attention/cache_rows.hpp"
+#include "attention/v41_run.hpp"
 
 namespace skim {
 namespace {
-
-/// Groups of one sequence that close in this tile.
-struct ClosedGroups {
-  int sequence = 0;
-  std::int64_t first_row = 0;  ///< In the tile's list of latents.
-  std::int64_t first_group = 0;
-  std::int64_t count = 0;
-};
-
-std::vector<ClosedGroups> closed_groups(const LayerRun& run, const Tile& tile) {
-  std::vector<ClosedGroups> closed;
-  std::int64_t row = 0;
-  for (const TilePiece& piece : tile.pieces) {
-    const std::int64_t first = piece.position / run.role.ratio;
-    const std::int64_t last = (piece.position + piece.rows) / run.role.ratio;
-    closed.push_back({piece.sequence, row, first, last - first});
-    row += last - first;
-  }
-  return closed;
-}
 
 /// Rows of (kv, score) that make up the groups of one sequence: those that waited, then the tile's.
 struct GroupInput {
@@ -36,7 +17,7 @@ void copy_row(View<const float, 2> from, std::int64_t row, float* to) {
   std::memcpy(to, from.row(row), static_cast<std::size_t>(from.shape[1]) * sizeof(float));
 }
 
-GroupInput gather(const LayerRun& run, const TilePiece& piece, View<const float, 2> kv, View<const float, 2> score) {
+GroupInput gather(const V41Run& run, const TilePiece& piece, View<const float, 2> kv, View<const float, 2> score) {
   const std::int64_t width = run.config.head_dim;
   const std::int64_t waiting = piece.position % run.role.ratio;
   const float* open = run.batch.sequences[static_cast<std::size_t>(piece.sequence)].layers[run.slot].open.as<float>();
@@ -55,7 +36,7 @@ GroupInput gather(const LayerRun& run, const TilePiece& piece, View<const float,
 }
 
 /// Rows behind the last whole group wait in the batch.
-void keep_open(const LayerRun& run, const TilePiece& piece, const GroupInput& input, std::int64_t used) {
+void keep_open(const V41Run& run, const TilePiece& piece, const GroupInput& input, std::int64_t used) {
   const std::int64_t width = run.config.head_dim;
   float* open = run.batch.sequences[static_cast<std::size_t>(piece.sequence)].layers[run.slot].open.as<float>();
   for (std::int64_t i = used; i < input.kv.shape[0]; ++i) {
@@ -65,7 +46,7 @@ void keep_open(const LayerRun& run, const TilePiece& piece, const GroupInput& in
 }
 
 /// Ratio > 1: pools x * wkv over each group with weights from x * wgate.
-void pool(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, const std::vector<ClosedGroups>& closed,
+void pool(const V41Run& run, const Tile& tile, View<const bf16, 2> x, const std::vector<ClosedGroups>& closed,
           View<bf16, 2> latent) {
   const std::int64_t width = run.config.head_dim, ratio = run.role.ratio;
   const auto kv = run.arena().tensor<float, 2>({tile.rows, width});
@@ -83,36 +64,17 @@ void pool(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, const st
   }
 }
 
-void show_groups(const LayerRun& run, std::string_view name, const std::vector<ClosedGroups>& closed,
-                 View<const bf16, 2> rows) {
-  for (const ClosedGroups& groups : closed) {
-    if (groups.count == 0) continue;
-    run.trace->rows({run.layer, name, groups.sequence, groups.first_group, rows.rows(groups.first_row, groups.count)});
-  }
-}
-
-/// Packs the tile's rows into the pages of their sequences. `table` picks compressed rows or index keys.
-void append(const LayerRun& run, std::string_view name, PageTable LayerCache::*table, RowLayout layout,
+/// Appends and shows what was stored.
+void append(const V41Run& run, std::string_view name, PageTable LayerCache::*table, RowLayout layout,
             const std::vector<ClosedGroups>& closed, View<const bf16, 2> rows) {
-  for (const ClosedGroups& groups : closed) {
-    run.kernels.pack_rows(run.context(), layout, rows.rows(groups.first_row, groups.count),
-                          (run.source_cache(groups.sequence).*table).rows(), groups.first_group);
-  }
+  append_rows(run, table, layout, closed, rows);
   if (!run.traces(name)) return;
   const Arena::Scope scope(run.arena());
-  const auto stored = run.arena().tensor<bf16, 2>({rows.shape[0], layout.width});
-  for (const ClosedGroups& groups : closed) {
-    const LayerCache& cache = run.source_cache(groups.sequence);
-    const ConstPagedRows pages = (cache.*table).rows();
-    for (std::int64_t i = 0; i < groups.count; ++i) {
-      unpack_row(layout, pages.row(groups.first_group + i), stored.row(groups.first_row + i));
-    }
-  }
-  show_groups(run, name, closed, stored);
+  show_groups(run, name, closed, stored_rows(run, table, layout, closed));
 }
 
 /// A group is rotated at the position of its first token.
-View<const float, 3> group_angles(const LayerRun& run, const std::vector<ClosedGroups>& closed) {
+View<const float, 3> group_angles(const V41Run& run, const std::vector<ClosedGroups>& closed) {
   std::vector<std::int64_t> positions;
   for (const ClosedGroups& groups : closed) {
     for (std::int64_t i = 0; i < groups.count; ++i) positions.push_back((groups.first_group + i) * run.role.ratio);
@@ -122,10 +84,9 @@ View<const float, 3> group_angles(const LayerRun& run, const std::vector<ClosedG
 
 }  // namespace
 
-void compress(const LayerRun& run, const Tile& tile, View<const bf16, 2> x) {
+void compress(const V41Run& run, const Tile& tile, View<const bf16, 2> x) {
   const Arena::Scope scope(run.arena());
   const CompressorWeights& weights = *run.weights.compressor;
-  const auto eps = static_cast<float>(run.config.norm_eps);
   const std::vector<ClosedGroups> closed = closed_groups(run, tile);
   const std::int64_t rows = closed.back().first_row + closed.back().count;
 
@@ -136,18 +97,15 @@ void compress(const LayerRun& run, const Tile& tile, View<const bf16, 2> x) {
     run.kernels.linear(run.context(), x, weights.wkv, pooled);
   }
   const auto latent = run.arena().tensor<bf16, 2>({rows, run.config.head_dim});
-  run.kernels.rms_norm(run.context(), pooled, weights.norm.data(), eps, latent);
-  if (run.traces("latent")) show_groups(run, "latent", closed, latent);
+  run.kernels.rms_norm(run.context(), pooled, weights.norm.data(), run.norm_eps, latent);
+  show_groups(run, "latent", closed, latent);
 
-  const auto raw_key = run.arena().tensor<bf16, 2>({rows, run.config.index_head_dim});
-  const auto key = run.arena().tensor<bf16, 2>({rows, run.config.index_head_dim});
+  const View<bf16, 2> key = run.project(latent, NormedProjection{weights.wk, weights.k_norm});
   const View<const float, 3> angles = group_angles(run, closed);
-  run.kernels.linear(run.context(), latent, weights.wk, raw_key);
-  run.kernels.rms_norm(run.context(), raw_key, weights.k_norm.data(), eps, key);
-  run.rotate(key, run.config.index_head_dim, angles, false);
+  run.rotate(key, run.config.index_head_dim, angles);
   append(run, "index_k_new", &LayerCache::keys, run.layout().key_row, closed, key);
 
-  run.rotate(latent, run.config.head_dim, angles, false);
+  run.rotate(latent, run.config.head_dim, angles);
   append(run, "compress_kv_new", &LayerCache::compressed, run.layout().compressed_row, closed, latent);
 }
 

@@ -2,31 +2,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention/layer_run.hpp"
+#include "attention/select.hpp"
+#include "attention/v41_run.hpp"
+#include "formats/bf16.hpp"
 
 namespace skim {
 namespace {
 
-/// Step 1. Returns qr [rows, q_lora_rank] and the rotated queries [rows, n_heads * head_dim].
-struct Queries {
-  View<bf16, 2> qr, q;
-};
-
-Queries project_queries(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View<const float, 3> angles) {
-  const V41Config& c = run.config;
-  const auto low_rank = run.arena().tensor<bf16, 2>({tile.rows, c.q_lora_rank});
-  const Queries queries{run.arena().tensor<bf16, 2>({tile.rows, c.q_lora_rank}),
-                        run.arena().tensor<bf16, 2>({tile.rows, std::int64_t{c.n_heads} * c.head_dim})};
-  run.kernels.linear(run.context(), x, run.weights.wq_a, low_rank);
-  run.kernels.rms_norm(run.context(), low_rank, run.weights.q_norm.data(), static_cast<float>(c.norm_eps), queries.qr);
-  run.show("qr", tile, queries.qr);
-  run.kernels.linear(run.context(), queries.qr, run.weights.wq_b, queries.q);
-  run.rotate(queries.q, c.head_dim, angles, false);
-  run.show("q_rope", tile, queries.q);
-  return queries;
-}
-
-void show_window(const LayerRun& run, const Tile& tile) {
+void show_window(const V41Run& run, const Tile& tile) {
   if (!run.traces("window_kv")) return;
   const Arena::Scope scope(run.arena());
   const RowLayout layout = run.layout().window_row;
@@ -38,18 +21,14 @@ void show_window(const LayerRun& run, const Tile& tile) {
       unpack_row(layout, window.row(piece.position + i), stored.row(piece.first_row + i));
     }
   }
-  run.show("window_kv", tile, stored);
+  run.show("window_kv", tile, View<const bf16, 2>(stored));
 }
 
 /// Step 2: the window rows of the tile, packed behind those staged before.
-void append_window(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View<const float, 3> angles) {
+void append_window(const V41Run& run, const Tile& tile, View<const bf16, 2> x, View<const float, 3> angles) {
   const Arena::Scope scope(run.arena());
-  const V41Config& c = run.config;
-  const auto raw = run.arena().tensor<bf16, 2>({tile.rows, c.head_dim});
-  const auto kv = run.arena().tensor<bf16, 2>({tile.rows, c.head_dim});
-  run.kernels.linear(run.context(), x, run.weights.wkv, raw);
-  run.kernels.rms_norm(run.context(), raw, run.weights.kv_norm.data(), static_cast<float>(c.norm_eps), kv);
-  run.rotate(kv, c.head_dim, angles, false);
+  const View<bf16, 2> kv = run.project(x, NormedProjection{run.weights.wkv, run.weights.kv_norm});
+  run.rotate(kv, run.config.head_dim, angles);
   const RowLayout layout = run.layout().window_row;
   for (const TilePiece& piece : tile.pieces) {
     const StagedLayer& staged = run.batch.sequences[static_cast<std::size_t>(piece.sequence)].layers[run.slot];
@@ -60,8 +39,19 @@ void append_window(const LayerRun& run, const Tile& tile, View<const bf16, 2> x,
   show_window(run, tile);
 }
 
+void show_index_queries(const V41Run& run, const Tile& tile, const IndexInput& input) {
+  if (!run.traces("index_q")) return;
+  const Arena::Scope scope(run.arena());
+  const std::int64_t width = input.shape.layout.width;
+  const auto rows = run.arena().tensor<bf16, 2>({tile.rows, input.shape.heads * width});
+  for (std::int64_t i = 0; i < tile.rows * input.shape.heads; ++i) {
+    unpack_row(input.shape.layout, input.queries + i * input.shape.layout.bytes(), rows.data + i * width);
+  }
+  run.show("index_q", tile, View<const bf16, 2>(rows));
+}
+
 /// Step 7. o: [rows, n_heads * head_dim]
-void attend(const LayerRun& run, const Tile& tile, View<const bf16, 2> q, View<bf16, 2> o) {
+void attend(const V41Run& run, const Tile& tile, View<const bf16, 2> q, View<bf16, 2> o) {
   const V41Config& c = run.config;
   AttendShape shape{.heads = c.n_heads,
                     .key_width = c.head_dim,
@@ -69,7 +59,8 @@ void attend(const LayerRun& run, const Tile& tile, View<const bf16, 2> q, View<b
                     .scale = static_cast<float>(std::pow(c.head_dim, -0.5)),
                     .sink = run.weights.sink.data(),
                     .window_layout = run.layout().window_row,
-                    .selected_layout = {}};
+                    .selected_layout = {},
+                    .rounding = AttendRounding::exponentials};
   if (run.role.ratio > 0) shape.selected_layout = run.source_layout().compressed_row;
 
   std::vector<AttendQuery> queries;
@@ -95,14 +86,14 @@ void attend(const LayerRun& run, const Tile& tile, View<const bf16, 2> q, View<b
     }
   }
   run.kernels.attend(run.context(), shape, queries);
-  run.show("o", tile, o);
+  run.show("o", tile, View<const bf16, 2>(o));
 }
 
 /// Step 8. o: [rows, n_heads * head_dim], rotated back in place.
-void project_output(const LayerRun& run, const Tile& tile, View<bf16, 2> o, View<const float, 3> angles,
+void project_output(const V41Run& run, const Tile& tile, View<bf16, 2> o, View<const float, 3> angles,
                     View<bf16, 2> out) {
   const V41Config& c = run.config;
-  run.rotate(o, c.head_dim, angles, true);
+  run.rotate(o, c.head_dim, angles, RotationStyle::tail_adjacent, true);
   const std::int64_t group_width = o.shape[1] / c.o_groups;
   const auto o_lora = run.arena().tensor<bf16, 2>({tile.rows, std::int64_t{c.o_groups} * c.o_lora_rank});
   for (int group = 0; group < c.o_groups; ++group) {
@@ -111,64 +102,64 @@ void project_output(const LayerRun& run, const Tile& tile, View<bf16, 2> o, View
                              o_lora.strides);
     run.kernels.linear(run.context(), heads, run.weights.wo_a[static_cast<std::size_t>(group)], part);
   }
-  run.show("o_lora", tile, o_lora);
+  run.show("o_lora", tile, View<const bf16, 2>(o_lora));
   run.kernels.linear(run.context(), o_lora, run.weights.wo_b, out);
-  run.show("out", tile, out);
+  run.show("out", tile, View<const bf16, 2>(out));
 }
 
-void run_tile(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View<bf16, 2> out) {
+/// Steps 4 to 6. x: [rows, dim]; qr: [rows, q_lora_rank].
+void select_positions(const V41Run& run, const Tile& tile, View<const bf16, 2> x, View<const bf16, 2> qr,
+                      View<const float, 3> angles, const SelectionLimits& limits) {
   const Arena::Scope scope(run.arena());
+  const int heads = run.config.index_n_heads, width = run.config.index_head_dim;
+  const View<bf16, 2> queries = run.project(qr, run.weights.indexer->wq_b);
+  run.rotate(queries, width, angles);
+  IndexInput input = pack_queries(run, {heads, {RowFormat::fp4_e8m0, width}}, queries);
+  show_index_queries(run, tile, input);
+
+  // The published code multiplies the bf16 projection by the scale in bf16.
+  const auto scale = static_cast<float>(std::pow(width, -0.5) * std::pow(heads, -0.5));
+  const View<bf16, 2> weights = run.project(x, run.weights.indexer->weights_proj);
+  input.weights = run.arena().tensor<float, 2>({tile.rows, heads});
+  for (std::int64_t i = 0; i < tile.rows * heads; ++i) {
+    weights.data[i] = to_bf16(to_float(weights.data[i]) * scale);
+    input.weights.data[i] = to_float(weights.data[i]);
+  }
+  run.show("index_weights", tile, View<const bf16, 2>(weights));
+  select(run, tile, input, limits);
+}
+
+void run_tile(const V41Run& run, const Tile& tile, const SelectionLimits& limits, View<const bf16, 2> x,
+              View<bf16, 2> out) {
   const View<const float, 3> angles = run.angles(tile.positions);
-  const Queries queries = project_queries(run, tile, x, angles);
+  const Queries queries = project_queries(run, tile, x, {run.weights.wq_a, run.weights.q_norm}, run.weights.wq_b,
+                                          run.config.head_dim, angles);
   append_window(run, tile, x, angles);
   if (run.role.role == Role::full) compress(run, tile, x);
-  if (run.weights.indexer) select(run, tile, x, queries.qr);
-  const auto o = run.arena().tensor<bf16, 2>({tile.rows, queries.q.shape[1]});
-  attend(run, tile, queries.q, o);
+  if (run.weights.indexer) select_positions(run, tile, x, queries.low_rank, angles, limits);
+  const auto o = run.arena().tensor<bf16, 2>(queries.heads.shape);
+  attend(run, tile, queries.heads, o);
   project_output(run, tile, o, angles, out);
 }
 
-/// Tokens per tile, so that its activations fit half the workspace; scores may use the other half. More than 256 rows
-/// do not make any kernel faster.
-std::int64_t tile_rows(const LayerRun& run) {
+/// Activations per token.
+std::int64_t row_bytes(const V41Run& run) {
   const V41Config& c = run.config;
   const std::int64_t query = std::int64_t{c.n_heads} * c.head_dim;
   const std::int64_t index_query = run.weights.indexer ? std::int64_t{c.index_n_heads} * c.index_head_dim : 0;
   const std::int64_t widest = std::max({c.dim, query, index_query, std::int64_t{c.o_groups} * c.o_lora_rank});
-  const std::int64_t row_bytes = 4 * query + 4 * index_query + 16 * widest;
-  return std::clamp<std::int64_t>(run.batch.cache->options.workspace_bytes / 2 / row_bytes, 1, 256);
-}
-
-/// Compressed positions that the last query of the longest sequence sees.
-std::int64_t most_visible(const LayerRun& run) {
-  std::int64_t most = 0;
-  for (const BatchSequence& entry : run.batch.sequences) {
-    most = std::max(most, (entry.start + entry.tokens) / run.role.ratio);
-  }
-  return most;
+  return 4 * query + 4 * index_query + 16 * widest;
 }
 
 }  // namespace
 
-void run_v41_layer(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out) {
-  run.batch.stage(run.slot);
-  if (run.weights.indexer) {
-    const std::int64_t visible = most_visible(run);
-    run.batch.selections[run.layer] =
-        Publication(run.batch.tokens, std::min<std::int64_t>(run.config.index_topk, visible));
-    if (run.role.is_candidate_source) {
-      const std::int64_t blocks = visible / run.config.candidate_block_size + 1;
-      run.batch.candidates[run.layer] =
-          Publication(run.batch.tokens, std::min<std::int64_t>(run.config.candidate_topk_blocks, blocks));
-    }
-  }
-  const std::int64_t step = tile_rows(run);
-  for (std::int64_t first = 0; first < run.batch.tokens; first += step) {
-    const std::int64_t count = std::min(step, run.batch.tokens - first);
-    run_tile(run, make_tile(run.batch, first, count), x.rows(first, count), out.rows(first, count));
-    if (run.trace != nullptr) run.trace->progress(run.layer, first + count, run.batch.tokens);
-  }
-  run.batch.trim(run.slot);
+void run_layer(const V41Run& run, View<const bf16, 2> x, View<bf16, 2> out) {
+  const SelectionLimits limits{run.config.index_topk, run.config.candidate_topk_blocks,
+                               run.config.candidate_block_size};
+  if (run.weights.indexer) prepare_selection(run, limits);
+  run_tiles(run, row_bytes(run), x, out, [&](const Tile& tile, View<const bf16, 2> x_rows, View<bf16, 2> out_rows) {
+    run_tile(run, tile, limits, x_rows, out_rows);
+  });
 }
 
 }  // namespace skim

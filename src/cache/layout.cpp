@@ -5,6 +5,32 @@
 #include "skim/cache.hpp"
 
 namespace skim {
+namespace {
+
+LayerLayout layer_layout(const V41Config& config, const LayerRole& role) {
+  LayerLayout layout;
+  layout.window = config.window_size;
+  layout.window_row = {RowFormat::fp8_e8m0, config.head_dim};
+  if (role.role == Role::full) {
+    layout.ratio = role.ratio;
+    layout.compressed_row = {RowFormat::fp4_e4m3, config.head_dim};
+    layout.key_row = {RowFormat::fp4_e8m0, config.index_head_dim};
+    layout.open_floats = 2 * static_cast<std::int64_t>(config.head_dim);
+  }
+  return layout;
+}
+
+LayerLayout layer_layout(const V32Config& config, const LayerRole& role) {
+  const Fp8Scale scale = config.ue8m0_scales ? Fp8Scale::pow2 : Fp8Scale::float32;
+  LayerLayout layout;
+  layout.ratio = role.ratio;
+  layout.compressed_row = {RowFormat::fp8_f32, config.kv_lora_rank + config.qk_rope_head_dim, config.qk_rope_head_dim,
+                           scale};
+  layout.key_row = {RowFormat::fp8_f32, config.index_head_dim, 0, scale};
+  return layout;
+}
+
+}  // namespace
 
 std::size_t CacheLayout::slot(int layer) const {
   const auto found = std::lower_bound(layers.begin(), layers.end(), layer,
@@ -12,26 +38,17 @@ std::size_t CacheLayout::slot(int layer) const {
   return static_cast<std::size_t>(found - layers.begin());
 }
 
-CacheLayout cache_layout(const V41Config& config, std::span<const int> layers, Memory& memory) {
+CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memory& memory) {
   CacheLayout cache{{}, &memory};
   for (const int layer : layers) {
     const LayerRole role = layer_role(config, layer);
-    LayerLayout layout;
-    layout.layer = layer;
-    layout.window = config.window_size;
-    layout.window_row = {RowFormat::fp8_e8m0, config.head_dim};
-    if (role.role == Role::full) {
-      layout.ratio = role.ratio;
-      layout.compressed_row = {RowFormat::fp4_e4m3, config.head_dim};
-      layout.key_row = {RowFormat::fp4_e8m0, config.index_head_dim};
-      layout.open_floats = 2 * static_cast<std::int64_t>(config.head_dim);
-    }
-    cache.layers.push_back(layout);
+    cache.layers.push_back(std::visit([&](const auto& c) { return layer_layout(c, role); }, config));
+    cache.layers.back().layer = layer;
   }
   return cache;
 }
 
-CacheCost cache_cost(const V41Config& config, std::span<const int> layers) {
+CacheCost cache_cost(const Config& config, std::span<const int> layers) {
   CacheCost cost;
   for (const LayerLayout& layout : cache_layout(config, layers, host_memory()).layers) {
     cost.bytes_fixed += layout.window * layout.window_row.bytes() + layout.open_bytes();

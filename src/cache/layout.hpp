@@ -1,4 +1,5 @@
-// What each layer keeps per sequence.
+// What each layer keeps per sequence. A V3.2 layer is one of ratio 1 without a window: each token has a row of its own,
+// its latent and rotated key.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@ struct LayerLayout {
   int layer = 0;
   std::int64_t window = 0;  ///< Rows of the sliding window ring.
   RowLayout window_row;
-  int ratio = 0;  ///< Tokens per compressed row; 0: the layer owns no compressed rows.
+  int ratio = 0;  ///< Tokens per compressed row (V3.2: latent row); 0: the layer owns none.
   RowLayout compressed_row;
   RowLayout key_row;             ///< Index key.
   std::int64_t open_floats = 0;  ///< Floats a token of an unfinished group waits with (kv, then score).
@@ -37,6 +38,6 @@ struct CacheLayout {
   std::size_t slot(int layer) const;
 };
 
-CacheLayout cache_layout(const V41Config& config, std::span<const int> layers, Memory& memory);
+CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memory& memory);
 
 }  // namespace skim

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/case_format.hpp"
 #include "checkpoint/file_source.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/layer_check.hpp"
@@ -12,7 +13,7 @@
 namespace skim {
 
 struct Checkpoint::Impl {
-  V41Config config;
+  Config config;
   std::shared_ptr<const TensorSource> source;
 };
 
@@ -20,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kCaseFormat = "attention-case/1";
 /// A small file may ask for made-up weights; the largest of the released model is a quarter of this.
 constexpr std::int64_t kLargestFiller = std::int64_t{256} << 20;
 
@@ -34,11 +34,7 @@ Checkpoint::Impl open_case(const SafetensorsFile& file) {
     }
     return found->second;
   };
-  if (text("model") != "deepseek_v41") {
-    throw Error(ErrorCode::bad_config,
-                fmt::format("{}: model is '{}', expected 'deepseek_v41'", name, shortened(text("model"))));
-  }
-  const V41Config config = parse_config(text("config"), name + ": config");
+  const Config config = parse_case_config(text("model"), text("config"), name);
   if (!metadata.contains("weights")) return {config, make_file_source(file, "weights/")};
   if (text("weights") != "filler/1") {
     throw Error(ErrorCode::bad_file,
@@ -67,7 +63,7 @@ Checkpoint::Impl open_folder(const fs::path& folder) {
   const fs::path config = folder / "config.json";
   const fs::path index = folder / "model.safetensors.index.json";
   const fs::path single = folder / "model.safetensors";
-  const V41Config parsed = parse_config(read_text(config), config.string());
+  const Config parsed = parse_config(read_text(config), config.string());
   std::error_code ignored;
   if (fs::exists(index, ignored)) return {parsed, make_sharded_source(index)};
   if (fs::exists(single, ignored)) return {parsed, make_file_source(SafetensorsFile::open(single), "")};
@@ -92,14 +88,14 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   }));
 }
 
-Checkpoint Checkpoint::synthetic(const V41Config& config, std::uint64_t seed) {
+Checkpoint Checkpoint::synthetic(const Config& config, std::uint64_t seed) {
   validate(config);
   return or_out_of_memory("checkpoint", [&] {
     return Checkpoint(std::make_shared<Impl>(Impl{config, make_synthetic_source(config, seed)}));
   });
 }
 
-const V41Config& Checkpoint::config() const { return impl_->config; }
+const Config& Checkpoint::config() const { return impl_->config; }
 
 std::vector<TensorInfo> Checkpoint::tensors() const {
   return or_out_of_memory("checkpoint", [&] {

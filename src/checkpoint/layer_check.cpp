@@ -16,8 +16,9 @@ std::string dtype_choices(TensorKind kind) {
     case TensorKind::linear:
     case TensorKind::plain:
       return "F8_E4M3 or BF16";
-    case TensorKind::compressor:
+    case TensorKind::unquantized:
     case TensorKind::norm:
+    case TensorKind::bias:
     case TensorKind::sink:
       return "BF16 or F32";
   }
@@ -31,20 +32,21 @@ bool dtype_fits(TensorKind kind, DType dtype) {
 
 class LayerCheck {
  public:
-  LayerCheck(const V41Config& config, const TensorSource& source) : config_(config), source_(source) {}
+  LayerCheck(const Config& config, const TensorSource& source) : config_(config), source_(source) {}
 
   void check(int layer) {
     for (const LayerTensor& tensor : layer_tensors(config_, layer)) {
       expected_.insert(tensor.name);
       // Without its weight, or beside one of another shape, a scale is not a second problem.
       if (!source_.contains(tensor.name) || source_.info(tensor.name).dtype != DType::bf16) {
-        expected_.insert(scale_name(tensor.name));
+        expected_.insert(scale_name(config_, tensor.name));
       }
       if (check_tensor(tensor.name, tensor.shape, dtype_choices(tensor.kind),
                        [&](DType dtype) { return dtype_fits(tensor.kind, dtype); }) &&
           source_.info(tensor.name).dtype == DType::f8_e4m3) {
-        check_tensor(scale_name(tensor.name), scale_shape(tensor.shape), "F8_E8M0",
-                     [](DType dtype) { return dtype == DType::f8_e8m0; });
+        const DType wanted = scale_format(config_).dtype;
+        check_tensor(scale_name(config_, tensor.name), scale_shape(config_, tensor.shape),
+                     std::string(dtype_name(wanted)), [wanted](DType dtype) { return dtype == wanted; });
       }
     }
     layers_.insert(layer);
@@ -81,7 +83,7 @@ class LayerCheck {
     return false;
   }
 
-  const V41Config& config_;
+  const Config& config_;
   const TensorSource& source_;
   std::set<int> layers_;
   std::set<std::string> expected_;
@@ -90,8 +92,7 @@ class LayerCheck {
 
 }  // namespace
 
-std::vector<TensorProblem> check_layers(const V41Config& config, const TensorSource& source,
-                                        std::span<const int> layers) {
+std::vector<TensorProblem> check_layers(const Config& config, const TensorSource& source, std::span<const int> layers) {
   LayerCheck check(config, source);
   for (const int layer : layers) check.check(layer);
   return check.finish();

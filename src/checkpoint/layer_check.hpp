@@ -11,7 +11,6 @@
 namespace skim {
 
 /// Checkpoint::problems.
-std::vector<TensorProblem> check_layers(const V41Config& config, const TensorSource& source,
-                                        std::span<const int> layers);
+std::vector<TensorProblem> check_layers(const Config& config, const TensorSource& source, std::span<const int> layers);
 
 }  // namespace skim

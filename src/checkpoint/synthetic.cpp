@@ -23,7 +23,7 @@ std::uint64_t fnv1a(std::string_view text) {
 }
 
 /// What the elements of a tensor are.
-enum class Content { weight, fp8_code, scale, norm, sink };
+enum class Content { weight, fp8_code, e8m0_scale, pow2_scale, f32_scale, norm, bias, sink };
 
 struct Plan {
   Content content;
@@ -43,6 +43,11 @@ Tensor fill(DType dtype, const std::vector<std::int64_t>& shape, Element element
   return tensor;
 }
 
+/// Exponent of a power of two that makes codes up to 448 about `amplitude`.
+int scale_exponent(double amplitude, const FillerStream& stream, std::uint64_t i) {
+  return static_cast<int>(std::floor(std::log2(amplitude / 448.0))) + static_cast<int>(stream.bits(i) % 3) - 1;
+}
+
 Tensor generate(const Plan& plan, const FillerStream& stream) {
   const double amplitude = std::sqrt(3.0 / static_cast<double>(plan.in_features));
   switch (plan.content) {
@@ -53,15 +58,23 @@ Tensor generate(const Plan& plan, const FillerStream& stream) {
       return fill<std::uint8_t>(plan.dtype, plan.shape, [&](std::uint64_t i) {
         return e4m3_from_float(static_cast<float>(448.0 * stream.value(i)));
       });
-    case Content::scale: {
-      const int exponent = static_cast<int>(std::floor(std::log2(amplitude / 448.0)));
+    case Content::e8m0_scale:
       return fill<std::uint8_t>(plan.dtype, plan.shape, [&](std::uint64_t i) {
-        return static_cast<std::uint8_t>(127 + exponent + static_cast<int>(stream.bits(i) % 3) - 1);
+        return static_cast<std::uint8_t>(127 + scale_exponent(amplitude, stream, i));
       });
-    }
+    case Content::pow2_scale:
+      return fill<float>(plan.dtype, plan.shape,
+                         [&](std::uint64_t i) { return std::ldexp(1.0f, scale_exponent(amplitude, stream, i)); });
+    case Content::f32_scale:
+      return fill<float>(plan.dtype, plan.shape, [&](std::uint64_t i) {
+        return static_cast<float>(amplitude / 448.0 * std::exp2(stream.value(i)));
+      });
     case Content::norm:
       return fill<bf16>(plan.dtype, plan.shape,
                         [&](std::uint64_t i) { return to_bf16(static_cast<float>(1.0 + 0.1 * stream.value(i))); });
+    case Content::bias:
+      return fill<bf16>(plan.dtype, plan.shape,
+                        [&](std::uint64_t i) { return to_bf16(static_cast<float>(0.1 * stream.value(i))); });
     case Content::sink:
       return fill<float>(plan.dtype, plan.shape, [&](std::uint64_t i) { return static_cast<float>(stream.value(i)); });
   }
@@ -70,9 +83,9 @@ Tensor generate(const Plan& plan, const FillerStream& stream) {
 
 class SyntheticSource final : public TensorSource {
  public:
-  SyntheticSource(const V41Config& config, std::uint64_t seed) : seed_(seed) {
-    for (int layer = 0; layer < config.layer_count(); ++layer) {
-      for (const LayerTensor& tensor : layer_tensors(config, layer)) add(tensor, config.weight_type);
+  SyntheticSource(const Config& config, std::uint64_t seed) : config_(config), seed_(seed) {
+    for (int layer = 0; layer < layer_count(config); ++layer) {
+      for (const LayerTensor& tensor : layer_tensors(config, layer)) add(tensor);
     }
   }
 
@@ -92,7 +105,17 @@ class SyntheticSource final : public TensorSource {
   }
 
  private:
-  void add(const LayerTensor& tensor, WeightType type) {
+  bool is_fp8() const {
+    return std::visit([](const auto& c) { return c.weight_type; }, config_) == WeightType::fp8;
+  }
+
+  Content scale_content() const {
+    const auto* v32 = std::get_if<V32Config>(&config_);
+    if (v32 == nullptr) return Content::e8m0_scale;
+    return v32->ue8m0_scales ? Content::pow2_scale : Content::f32_scale;
+  }
+
+  void add(const LayerTensor& tensor) {
     switch (tensor.kind) {
       case TensorKind::sink:
         plans_[tensor.name] = {Content::sink, DType::f32, tensor.shape, 1};
@@ -100,21 +123,25 @@ class SyntheticSource final : public TensorSource {
       case TensorKind::norm:
         plans_[tensor.name] = {Content::norm, DType::bf16, tensor.shape, 1};
         return;
+      case TensorKind::bias:
+        plans_[tensor.name] = {Content::bias, DType::bf16, tensor.shape, 1};
+        return;
       case TensorKind::linear:
-        if (type == WeightType::fp8) {
+        if (is_fp8()) {
           plans_[tensor.name] = {Content::fp8_code, DType::f8_e4m3, tensor.shape, tensor.shape[1]};
-          plans_[scale_name(tensor.name)] = {Content::scale, DType::f8_e8m0, scale_shape(tensor.shape),
-                                             tensor.shape[1]};
+          plans_[scale_name(config_, tensor.name)] = {scale_content(), scale_format(config_).dtype,
+                                                      scale_shape(config_, tensor.shape), tensor.shape[1]};
           return;
         }
         [[fallthrough]];
-      case TensorKind::compressor:
+      case TensorKind::unquantized:
       case TensorKind::plain:
         plans_[tensor.name] = {Content::weight, DType::bf16, tensor.shape, tensor.shape[1]};
         return;
     }
   }
 
+  Config config_;
   std::uint64_t seed_;
   std::map<std::string, Plan, std::less<>> plans_;
 };
@@ -132,7 +159,7 @@ std::uint64_t FillerStream::bits(std::uint64_t element) const {
   return z >> 40;
 }
 
-std::shared_ptr<const TensorSource> make_synthetic_source(const V41Config& config, std::uint64_t seed) {
+std::shared_ptr<const TensorSource> make_synthetic_source(const Config& config, std::uint64_t seed) {
   return std::make_shared<SyntheticSource>(config, seed);
 }
 

@@ -22,6 +22,6 @@ class FillerStream {
 };
 
 /// All attention tensors of a configuration.
-std::shared_ptr<const TensorSource> make_synthetic_source(const V41Config& config, std::uint64_t seed);
+std::shared_ptr<const TensorSource> make_synthetic_source(const Config& config, std::uint64_t seed);
 
 }  // namespace skim

@@ -3,18 +3,21 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "skim/config.hpp"
+#include "skim/tensor.hpp"
 
 namespace skim {
 
 enum class TensorKind {
-  linear,      ///< `.weight`, F8_E4M3 with `.scale` or plain BF16.
-  compressor,  ///< BF16, or F32.
-  plain,       ///< `.weight`, released as BF16; may be F8_E4M3 with `.scale` too.
-  norm,        ///< BF16 or F32.
-  sink,        ///< F32 or BF16.
+  linear,       ///< `.weight`, F8_E4M3 with block scales or plain BF16.
+  unquantized,  ///< `.weight`, BF16 or F32 (holding bf16 values, as a rule).
+  plain,        ///< `.weight`, released as BF16; may be F8_E4M3 with block scales too.
+  norm,         ///< BF16 or F32.
+  bias,         ///< BF16 or F32.
+  sink,         ///< F32 or BF16.
 };
 
 struct LayerTensor {
@@ -23,16 +26,23 @@ struct LayerTensor {
   std::vector<std::int64_t> shape;  ///< Linear kinds: [out, in].
 };
 
-/// "layers.7.attn." or, for a draft layer, "mtp.0.attn.".
-std::string layer_prefix(const V41Config& config, int layer);
-/// Every tensor the layer needs, scales left out.
-std::vector<LayerTensor> layer_tensors(const V41Config& config, int layer);
-/// "a.b.weight" -> "a.b.scale".
-std::string scale_name(const std::string& weight_name);
-/// Grid of scales of an [out, in] weight in 32 x 32 blocks.
-std::vector<std::int64_t> scale_shape(const std::vector<std::int64_t>& weight_shape);
+/// How fp8 weights of a model keep their scales.
+struct ScaleFormat {
+  DType dtype;
+  int block;  ///< A scale belongs to block x block weights; the grid rounds up.
+};
+ScaleFormat scale_format(const Config& config);
+inline constexpr int kV41Block = 32, kV32Block = 128;
 
-/// Side of a scale block.
-inline constexpr int kV41Block = 32;
+/// "layers.7.attn." or, for a draft layer, "mtp.0.attn."; V3.2: "model.layers.7.self_attn.".
+std::string layer_prefix(const Config& config, int layer);
+/// Every tensor the layer needs, scales left out.
+std::vector<LayerTensor> layer_tensors(const Config& config, int layer);
+/// Full name of the last projection of a layer, whose dtype decides how closely outputs can agree.
+std::string output_projection(const Config& config, int layer);
+/// "a.b.weight" -> "a.b.scale"; V3.2: "a.b.weight_scale_inv".
+std::string scale_name(const Config& config, const std::string& weight_name);
+/// Grid of scales of an [out, in] weight.
+std::vector<std::int64_t> scale_shape(const Config& config, const std::vector<std::int64_t>& weight_shape);
 
 }  // namespace skim

@@ -83,10 +83,17 @@ struct WindowRows {
 
 // ---- rotation -------------------------------------------------------------------------------------------------------
 
+/// Which elements of a head belong together. Never to be guessed from shapes: it is a property of the place.
+enum class RotationStyle {
+  tail_adjacent,  ///< Elements 2i and 2i+1 of the last 2*pairs.
+  front_halves,   ///< Elements i and pairs+i of the first 2*pairs (V3.2 index vectors).
+};
+
 struct Rotation {
   View<bf16, 3> x;               ///< [rows, heads, width], rotated in place.
   View<const float, 3> cos_sin;  ///< [rows, pairs, 2]: cosine and sine of each row's angles.
   bool inverse = false;          ///< Rotate by the negative angles.
+  RotationStyle style = RotationStyle::tail_adjacent;
 };
 
 // ---- index ----------------------------------------------------------------------------------------------------------
@@ -121,7 +128,8 @@ struct IndexShape {
 
 struct IndexQuery {
   const std::byte* query = nullptr;  ///< [heads] packed rows.
-  const float* weights = nullptr;    ///< [heads]; bf16 values for fp4_e8m0 rows.
+  const float* weights = nullptr;    ///< [heads]; bf16 values for fp4_e8m0 rows, for fp8_f32 rows with the scale of
+                                     ///< each head's query row multiplied in.
   ConstPagedRows keys;
   IndexRange range;
   float* scores = nullptr;  ///< [range.slots()]; -inf where position >= visible.
@@ -145,14 +153,22 @@ struct BlockQuery {
 
 // ---- attention ------------------------------------------------------------------------------------------------------
 
+/// Where the published attention of a model rounds to bf16.
+enum class AttendRounding {
+  exponentials,  ///< V4.1: exp(logit - running maximum), for the average of values only.
+  logits,        ///< V3.2: both parts of a logit, their sum, the scaled logit, and the normalized probabilities.
+};
+
 struct AttendShape {
   int heads = 0;
   int key_width = 0;    ///< Elements of a row that meet the query: the width of both layouts in use.
-  int value_width = 0;  ///< Leading elements of a row that are averaged.
+  int value_width = 0;  ///< Leading elements of a row that are averaged. With AttendRounding::logits a multiple of 32,
+                        ///< and the first part of a logit.
   float scale = 0;
   const float* sink = nullptr;  ///< [heads], or null for none.
   RowLayout window_layout;
   RowLayout selected_layout;
+  AttendRounding rounding = AttendRounding::exponentials;
 };
 
 struct AttendQuery {
@@ -183,9 +199,17 @@ struct Kernels {
   /// y[n, width] = bf16(weight * (x * rsqrt(mean(x^2) + eps))), float32.  Published RMSNorm.
   void (*rms_norm)(Context&, View<const bf16, 2> x, const float* weight, float eps, View<bf16, 2> y);
 
-  /// Multiplies adjacent pairs (a, b) of the last 2*pairs elements of each row as complex numbers by
-  /// cos +- i sin, float32, to bf16.  Published apply_rotary_emb.
+  /// y[n, width] = bf16((x - mean) / sqrt(variance + eps) * weight + bias), float32.  Published LayerNorm.
+  void (*layer_norm)(Context&, View<const bf16, 2> x, const float* weight, const float* bias, float eps,
+                     View<bf16, 2> y);
+
+  /// Multiplies pairs (a, b) of elements of each head as complex numbers by cos +- i sin, float32, to bf16.
+  /// Published apply_rotary_emb.
   void (*rotate)(Context&, const Rotation&);
+
+  /// Walsh-Hadamard transform of each row of x[n, width], in place: y_i = width^-1/2 * sum over j of
+  /// (-1)^popcount(i & j) x_j, float32 sums, to bf16. width is a power of two.  Published rotate_activation.
+  void (*hadamard)(Context&, View<bf16, 2> x);
 
   /// Latents of whole groups before their norm: per channel softmax over the group's tokens of `score`, times `kv`,
   /// summed, float32, to bf16.  kv, score: [groups, ratio, width]; latent: [groups, width].  docs/v41.md, step 3.
@@ -195,7 +219,8 @@ struct Kernels {
   void (*pack_rows)(Context&, RowLayout layout, View<const bf16, 2> x, PagedRows<std::byte> rows, std::int64_t first);
 
   /// score = sum over heads of relu(query_h . key) * weight_h. Published rounding of fp4_e8m0 rows: the dot product,
-  /// its product with the weight and the sum are each rounded to bf16.  Published Indexer.forward.
+  /// its product with the weight and the sum are each rounded to bf16. fp8_f32 rows, of one group each: dots of codes,
+  /// everything in float32, the sum times the scale of the key.  Published Indexer.forward, fp8_index.
   void (*index_score)(Context&, const IndexShape&, std::span<const IndexQuery>);
 
   /// The k best scores, the lower position winning a tie; -inf and NaN are never chosen.  docs/v41.md, step 6.
@@ -209,7 +234,9 @@ struct Kernels {
   /// One softmax over the window rows (oldest first) and then the selected rows (ascending), in blocks of 64 with a
   /// running maximum that starts at -1e30: logits = float32(q . row) * scale; probabilities exp(logit - max) are
   /// rounded to bf16 for the average of values, not for the denominator; a sink adds exp(sink - max) to the denominator
-  /// only. No row at all gives zeros.  Published sparse_attn_kernel.
+  /// only. No row at all gives zeros.  Published sparse_attn_kernel. With AttendRounding::logits the reference set
+  /// rounds as the published MLA.forward with absorbed projections does, in one softmax over all rows; other sets may
+  /// take the steps above, with logits of either kind.
   void (*attend)(Context&, const AttendShape&, std::span<const AttendQuery>);
 };
 

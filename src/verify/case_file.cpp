@@ -8,9 +8,11 @@
 #include <numeric>
 #include <set>
 
+#include "checkpoint/case_format.hpp"
 #include "checkpoint/dtype.hpp"
 #include "checkpoint/json.hpp"
 #include "formats/bf16.hpp"
+#include "formats/e4m3.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -19,6 +21,23 @@ namespace {
 constexpr std::int64_t kMostTokens = 1 << 22;  // per sequence; more than any model's context
 constexpr std::int64_t kMostSequences = 1 << 12;
 constexpr std::int64_t kMostInputElements = std::int64_t{1} << 28;  // of one call and layer
+
+constexpr std::string_view kV41Kinds[] = {
+    "qr",          "q_rope",     "window_kv",       "latent",    "index_k_new", "index_q", "index_weights",
+    "index_score", "candidates", "compress_kv_new", "topk_idxs", "o",           "o_lora",  "out"};
+constexpr std::string_view kV32Kinds[] = {"qr",      "kv_new",        "k_pe_new",    "index_k_new", "index_k_scale_new",
+                                          "index_q", "index_weights", "index_score", "topk_idxs",   "o",
+                                          "out"};
+
+/// The dtypes a kind of tensor may have, in words.
+std::string_view dtypes_of(const Config& config, std::string_view what) {
+  if (what == "topk_idxs") return "I32 or I64";
+  if (what == "candidates") return "BOOL";
+  const bool codes = what == "index_q" || what == "index_k_new";
+  return codes && std::holds_alternative<V32Config>(config) ? "F8_E4M3" : "BF16 or F32";
+}
+
+bool dtype_fits(std::string_view dtypes, DType dtype) { return dtypes.find(dtype_name(dtype)) != std::string::npos; }
 
 template <class T>
 T element(const Tensor& tensor, std::int64_t index) {
@@ -71,12 +90,23 @@ std::optional<RecordedName> parse_name(std::string_view name) {
 
 }  // namespace
 
+std::span<const std::string_view> recorded_kinds(const Config& config) {
+  if (std::holds_alternative<V41Config>(config)) return kV41Kinds;
+  return kV32Kinds;
+}
+
 std::vector<float> RecordedTensor::floats(int sequence, std::int64_t i) const {
   const std::int64_t first = (sequence * row_count() + i) * width;
   std::vector<float> values(static_cast<std::size_t>(width));
   for (std::int64_t k = 0; k < width; ++k) {
-    values[static_cast<std::size_t>(k)] =
-        tensor.dtype == DType::f32 ? element<float>(tensor, first + k) : to_float(element<bf16>(tensor, first + k));
+    float& value = values[static_cast<std::size_t>(k)];
+    if (tensor.dtype == DType::f32) {
+      value = element<float>(tensor, first + k);
+    } else if (tensor.dtype == DType::f8_e4m3) {
+      value = e4m3_to_float(element<std::uint8_t>(tensor, first + k));
+    } else {
+      value = to_float(element<bf16>(tensor, first + k));
+    }
   }
   return values;
 }
@@ -101,16 +131,13 @@ std::vector<bool> RecordedTensor::booleans(int sequence, std::int64_t i) const {
 }
 
 CaseFile::CaseFile(const SafetensorsFile& file) : file_(file), name_(file.path().string()) {
-  if (metadata("format") != "attention-case/1") {
+  if (metadata("format") != kCaseFormat) {
     throw Error(ErrorCode::bad_file,
-                fmt::format("{}: format is '{}', expected 'attention-case/1'", name_, shortened(metadata("format"))));
+                fmt::format("{}: format is '{}', expected '{}'", name_, shortened(metadata("format")), kCaseFormat));
   }
-  if (metadata("model") != "deepseek_v41") {
-    throw Error(ErrorCode::bad_file,
-                fmt::format("{}: model is '{}', expected 'deepseek_v41'", name_, shortened(metadata("model"))));
-  }
-  config_ = parse_config(metadata("config"), name_ + ": config");
+  config_ = parse_case_config(metadata("model"), metadata("config"), name_);
   read_calls();
+  read_max_tokens();
   if (file_.metadata().contains("inputs")) {
     if (metadata("inputs") != "filler/1") {
       throw Error(ErrorCode::bad_file,
@@ -202,10 +229,24 @@ std::int64_t CaseFile::longest() const {
   return longest;
 }
 
+void CaseFile::read_max_tokens() {
+  max_tokens_ = longest();
+  const auto* v32 = std::get_if<V32Config>(&config_);
+  if (v32 == nullptr || v32->original_seq_len == 0) return;
+  const std::string where = name_ + ": config";
+  const nlohmann::json value = parse_json(metadata("config"), where, ErrorCode::bad_config);
+  max_tokens_ = JsonObject(value, where, ErrorCode::bad_config).integer("max_seq_len", 1, kMostTokens);
+  if (max_tokens_ < longest()) {
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: calls reach {} tokens, more than max_seq_len {}", name_, longest(), max_tokens_));
+  }
+}
+
 void CaseFile::check_inputs() const {
+  const std::int64_t dim = hidden_dim(config_);
   for (std::size_t n = 0; n < calls_.size(); ++n) {
-    const std::vector<std::int64_t> shape = {calls_[n].batch, calls_[n].seqlen, config_.dim};
-    if (calls_[n].batch * calls_[n].seqlen > kMostInputElements / config_.dim) {
+    const std::vector<std::int64_t> shape = {calls_[n].batch, calls_[n].seqlen, dim};
+    if (calls_[n].batch * calls_[n].seqlen > kMostInputElements / dim) {
       throw Error(ErrorCode::bad_file, fmt::format("{}: call {} has inputs of shape {}, expected at most {} elements",
                                                    name_, n, shape_text(shape), kMostInputElements));
     }
@@ -223,7 +264,7 @@ void CaseFile::check_inputs() const {
 Tensor CaseFile::input(std::int64_t call, int layer) const {
   const CaseCall& c = calls_[static_cast<std::size_t>(call)];
   const std::string name = tensor_name(call, layer, "x");
-  if (filler_inputs_) return synthetic_input(tag_ + "." + name, {c.batch, c.seqlen, config_.dim});
+  if (filler_inputs_) return synthetic_input(tag_ + "." + name, {c.batch, c.seqlen, hidden_dim(config_)});
   return file_.tensor(name);
 }
 
@@ -233,14 +274,14 @@ bool CaseFile::has(std::int64_t call, int layer, std::string_view what) const {
 
 std::vector<std::string> CaseFile::ignored() const {
   std::vector<std::string> names;
+  const std::span<const std::string_view> kinds = recorded_kinds(config_);
   for (const TensorInfo& info : file_.tensors()) {
     if (info.name.starts_with("weights/")) continue;
     const auto parsed = parse_name(info.name);
     const bool rows = is_rows_name(info.name, calls_.size());
     const bool known = parsed && parsed->call < static_cast<std::int64_t>(calls_.size()) &&
                        std::binary_search(layers_.begin(), layers_.end(), parsed->layer) &&
-                       (parsed->what == "x" || std::find(std::begin(kRecordedKinds), std::end(kRecordedKinds),
-                                                         parsed->what) != std::end(kRecordedKinds));
+                       (parsed->what == "x" || std::find(kinds.begin(), kinds.end(), parsed->what) != kinds.end());
     if (!rows && !known) names.push_back(info.name);
   }
   return names;
@@ -252,7 +293,7 @@ std::vector<std::int64_t> CaseFile::row_numbers(std::int64_t call, int layer, co
   const std::vector<std::int64_t>& kept = kept_rows_[static_cast<std::size_t>(call)];
   std::vector<std::int64_t> all(static_cast<std::size_t>(c.seqlen));
   if (meaning == RowMeaning::group) {
-    const int ratio = std::max(1, config_.ratio(layer));
+    const int ratio = std::max(1, layer_role(config_, layer).ratio);
     all.resize(static_cast<std::size_t>((c.start_pos + c.seqlen) / ratio - c.start_pos / ratio));
   }
   std::iota(all.begin(), all.end(), 0);
@@ -273,23 +314,19 @@ std::optional<RecordedTensor> CaseFile::recorded(std::int64_t call, int layer, s
   RecordedTensor recorded{name, file_.tensor(name), {}, 1};
   const Tensor& tensor = recorded.tensor;
   for (std::size_t axis = 2; axis < tensor.shape.size(); ++axis) recorded.width *= tensor.shape[axis];
-  const bool integers = tensor.dtype == DType::i32 || tensor.dtype == DType::i64;
-  const bool floats = tensor.dtype == DType::bf16 || tensor.dtype == DType::f32;
-  const bool dtype_fits = what == "topk_idxs"    ? integers
-                          : what == "candidates" ? tensor.dtype == DType::boolean
-                                                 : floats;
-  if (tensor.shape.size() < 3 || tensor.shape[0] != c.batch || !dtype_fits || (width >= 0 && recorded.width != width)) {
+  const std::string_view dtypes = dtypes_of(config_, what);
+  if (tensor.shape.size() < 3 || tensor.shape[0] != c.batch || !dtype_fits(dtypes, tensor.dtype) ||
+      (width >= 0 && recorded.width != width)) {
     throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} {}, expected {} sequences with rows of {} {}", name_,
                                                  name, dtype_name(tensor.dtype), tensor.shape_text(), c.batch,
-                                                 width >= 0 ? std::to_string(width) : "any number of",
-                                                 what == "topk_idxs"    ? "I32"
-                                                 : what == "candidates" ? "BOOL"
-                                                                        : "BF16 or F32"));
+                                                 width >= 0 ? std::to_string(width) : "any number of", dtypes));
   }
   if (meaning == RowMeaning::slot) {
-    if (tensor.shape[1] > config_.window_size) {
+    const auto* v41 = std::get_if<V41Config>(&config_);
+    const int slots = v41 != nullptr ? v41->window_size : 0;
+    if (tensor.shape[1] > slots) {
       throw Error(ErrorCode::bad_file, fmt::format("{}: {} has {} slots, expected at most window_size {}", name_, name,
-                                                   tensor.shape[1], config_.window_size));
+                                                   tensor.shape[1], slots));
     }
     recorded.rows.resize(static_cast<std::size_t>(tensor.shape[1]));
     std::iota(recorded.rows.begin(), recorded.rows.end(), 0);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +13,8 @@
 
 namespace skim {
 
-/// Names of the recorded tensors, in order of computation.
-inline constexpr std::string_view kRecordedKinds[] = {
-    "qr",          "q_rope",     "window_kv",       "latent",    "index_k_new", "index_q", "index_weights",
-    "index_score", "candidates", "compress_kv_new", "topk_idxs", "o",           "o_lora",  "out"};
+/// Names of the tensors that are recorded of a model, in order of computation.
+std::span<const std::string_view> recorded_kinds(const Config& config);
 
 struct CaseCall {
   std::int64_t start_pos = 0;
@@ -32,7 +31,7 @@ struct RecordedTensor {
   std::int64_t width = 0;          ///< Elements per row.
 
   std::int64_t row_count() const { return static_cast<std::int64_t>(rows.size()); }
-  /// Row `i` of sequence `sequence`, widened. BF16 or F32.
+  /// Row `i` of sequence `sequence`, widened. BF16, F32 or F8_E4M3.
   std::vector<float> floats(int sequence, std::int64_t i) const;
   /// The same for I32 or I64.
   std::vector<std::int64_t> integers(int sequence, std::int64_t i) const;
@@ -54,10 +53,12 @@ class CaseFile {
   explicit CaseFile(const SafetensorsFile& file);
 
   const std::string& name() const { return name_; }
-  const V41Config& config() const { return config_; }
+  const Config& config() const { return config_; }
   const std::vector<CaseCall>& calls() const { return calls_; }
   const std::vector<int>& layers() const { return layers_; }  ///< To be replayed, ascending.
   std::int64_t longest() const;                               ///< Tokens that the longest sequence ends up with.
+  /// Context the recorded caches were made for, which decides on V3.2's YaRN; otherwise as much as is needed.
+  std::int64_t max_tokens() const { return max_tokens_; }
 
   /// Hidden states of a call, bf16 [batch, seqlen, dim]; recorded, or filler/1.
   Tensor input(std::int64_t call, int layer) const;
@@ -74,13 +75,15 @@ class CaseFile {
   void read_calls();
   void read_layers();
   void read_rows();
+  void read_max_tokens();
   void check_inputs() const;
   std::vector<std::int64_t> row_numbers(std::int64_t call, int layer, const std::string& tensor, RowMeaning meaning,
                                         std::int64_t count) const;
 
   SafetensorsFile file_;
   std::string name_;
-  V41Config config_;
+  Config config_;
+  std::int64_t max_tokens_ = 0;
   std::vector<CaseCall> calls_;
   std::vector<int> layers_;
   std::vector<std::vector<std::int64_t>> kept_rows_;  ///< By call: rows that were kept; empty: all.

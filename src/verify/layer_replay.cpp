@@ -13,19 +13,13 @@ namespace skim {
 namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kNoPosition = std::int64_t{1} << 30;  // beyond what any query sees
 
 std::vector<float> widen(const bf16* values, std::int64_t count) {
   std::vector<float> wide(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) wide[static_cast<std::size_t>(i)] = to_float(values[i]);
   return wide;
 }
-
-/// Elements per row of each numeric tensor, and what its rows are.
-struct NumericKind {
-  std::string_view name;
-  RowMeaning meaning;
-  std::int64_t width;
-};
 
 std::vector<NumericKind> numeric_kinds(const V41Config& c) {
   const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads;
@@ -41,17 +35,46 @@ std::vector<NumericKind> numeric_kinds(const V41Config& c) {
           {"out", RowMeaning::token, c.dim}};
 }
 
+std::vector<NumericKind> numeric_kinds(const V32Config& c) {
+  const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads;
+  return {{"qr", RowMeaning::token, c.q_lora_rank},
+          {"kv_new", RowMeaning::token, c.kv_lora_rank},
+          {"k_pe_new", RowMeaning::token, c.qk_rope_head_dim},
+          {"index_k_new", RowMeaning::token, c.index_head_dim},
+          {"index_k_scale_new", RowMeaning::token, 1},
+          {"index_q", RowMeaning::token, index_heads * c.index_head_dim},
+          {"index_weights", RowMeaning::token, index_heads},
+          {"o", RowMeaning::token, heads * c.v_head_dim},
+          {"out", RowMeaning::token, c.dim}};
+}
+
+ReplayRules rules_of(const V41Config& c) {
+  return {numeric_kinds(c), c.window_size, c.head_dim, c.index_topk, c.candidate_topk_blocks, c.candidate_block_size};
+}
+
+ReplayRules rules_of(const V32Config& c) { return {numeric_kinds(c), 0, 0, c.index_topk, 0, 0}; }
+
+std::vector<float> widen_row(const TraceRows& event, std::int64_t i, std::int64_t width) {
+  if (event.floats.data == nullptr) return widen(event.rows.row(i), width);
+  return {event.floats.row(i), event.floats.row(i) + width};
+}
+
 bool ascending(const std::vector<std::int32_t>& list) {
   return std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end();
 }
 
 }  // namespace
 
+ReplayRules replay_rules(const Config& config) {
+  return std::visit([](const auto& c) { return rules_of(c); }, config);
+}
+
 LayerReplay::LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state,
                          const std::function<void(const std::string&)>& progress)
     : file_(file),
       call_number_(call),
       call_(file.calls()[static_cast<std::size_t>(call)]),
+      rules_(replay_rules(file.config())),
       layer_(layer),
       role_(layer_role(file.config(), layer)),
       rings_(rings),
@@ -62,21 +85,21 @@ LayerReplay::LayerReplay(const CaseFile& file, std::int64_t call, int layer, Win
 }
 
 void LayerReplay::load_numeric() {
-  const V41Config& c = file_.config();
   const auto load = [&](std::string_view name, RowMeaning meaning, std::int64_t width) {
     if (auto recorded = file_.recorded(call_number_, layer_, name, meaning, width)) {
       numeric_[std::string(name)].recorded = std::move(*recorded);
     }
   };
-  for (const NumericKind& kind : numeric_kinds(c)) load(kind.name, kind.meaning, kind.width);
-  if (call_.start_pos == 0) {
-    load("window_kv", RowMeaning::last_token, c.head_dim);
-  } else {
-    ring_ = file_.recorded(call_number_, layer_, "window_kv", RowMeaning::slot, c.head_dim);
+  for (const NumericKind& kind : rules_.kinds) load(kind.name, kind.meaning, kind.width);
+  if (rules_.window > 0 && call_.start_pos == 0) {
+    load("window_kv", RowMeaning::last_token, rules_.window_width);
+  } else if (rules_.window > 0) {
+    ring_ = file_.recorded(call_number_, layer_, "window_kv", RowMeaning::slot, rules_.window_width);
   }
   const bool scores = role_.ratio > 0 && role_.index_source == layer_;
   load("index_score", RowMeaning::token, scores ? (call_.start_pos + call_.seqlen) / role_.ratio : -1);
-  if (!role_.is_candidate_source) load("candidates", RowMeaning::token, -1);  // to be reported as out of place
+  if (rules_.window > 0 && !role_.is_candidate_source)
+    load("candidates", RowMeaning::token, -1);  // to be reported as out of place
 }
 
 void LayerReplay::load_selections() {
@@ -124,10 +147,11 @@ void LayerReplay::rows(const TraceRows& event) {
   auto& [recorded, error, seen] = found->second;
   const bool groups = event.name == "latent" || event.name == "index_k_new" || event.name == "compress_kv_new";
   const std::int64_t first = event.first - (groups ? call_.start_pos / std::max(1, role_.ratio) : call_.start_pos);
-  for (std::int64_t i = 0; i < event.rows.shape[0]; ++i) {
+  const std::int64_t count = event.floats.data != nullptr ? event.floats.shape[0] : event.rows.shape[0];
+  for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t index = find_row(recorded, first + i);
     if (index < 0) continue;
-    error.add(widen(event.rows.row(i), recorded.width), recorded.floats(event.sequence, index));
+    error.add(widen_row(event, i, recorded.width), recorded.floats(event.sequence, index));
     ++seen;
   }
 }
@@ -136,7 +160,7 @@ void LayerReplay::update_ring(const TraceRows& event) {
   std::vector<bf16>& ring = rings_[static_cast<std::size_t>(event.sequence)];
   const std::int64_t width = event.rows.shape[1];
   for (std::int64_t i = 0; i < event.rows.shape[0]; ++i) {
-    const std::int64_t slot = (event.first + i) % file_.config().window_size;  // below the slots there are
+    const std::int64_t slot = (event.first + i) % rules_.window;  // below the slots there are
     std::copy_n(event.rows.row(i), width, ring.begin() + slot * width);
   }
 }
@@ -202,7 +226,7 @@ std::vector<float> LayerReplay::judging_scores(const QueryRow& query, std::int64
 std::optional<std::vector<std::int32_t>> LayerReplay::recorded_blocks(const QueryRow& query, std::int64_t index,
                                                                       std::int64_t visible) const {
   const std::vector<bool> allowed = candidates_->booleans(query.first, index);
-  const std::int64_t size = file_.config().candidate_block_size;
+  const std::int64_t size = rules_.candidate_block_size;
   std::vector<std::int32_t> blocks;
   for (std::int64_t first = 0; first < visible; first += size) {
     const auto begin = allowed.begin() + first, end = allowed.begin() + std::min(first + size, visible);
@@ -224,22 +248,30 @@ void LayerReplay::candidates(const TraceSelection& event) {
   if (!recorded || (event.limit > 0 && (recorded->empty() || recorded->back() != newest))) {
     difference = {true, kImpossible};  // half a block, or the newest block left out
   } else if (event.limit > 0) {
-    const std::vector<float> best = block_scores(judging_scores(query, visible), file_.config().candidate_block_size);
+    const std::vector<float> best = block_scores(judging_scores(query, visible), rules_.candidate_block_size);
     const std::span<const std::int32_t> others(recorded->data(), recorded->size() - 1);
     difference = compare_selection(best, std::span(event.chosen).first(event.chosen.size() - 1), others);
   }
   judged_candidates_[query] = difference;
-  if (recorded && static_cast<int>(recorded->size()) <= file_.config().candidate_topk_blocks) {
+  if (recorded && static_cast<int>(recorded->size()) <= rules_.candidate_topk_blocks) {
     event.chosen = std::move(*recorded);
   }
 }
 
 LayerReplay::RecordedSelection LayerReplay::recorded_selection(const RecordedTensor& topk, const QueryRow& query,
                                                                std::int64_t index) const {
-  const std::int64_t window = file_.config().window_size;
-  const std::int64_t slots = call_.start_pos == 0 ? std::min(call_.seqlen, window) : window;
-  const std::int64_t offset = call_.start_pos == 0 ? call_.seqlen : window;
   const std::vector<std::int64_t> entries = topk.integers(query.first, index);
+  RecordedSelection selection = rules_.window > 0 ? split_entries(topk, entries) : visible_entries(query, entries);
+  std::sort(selection.slots.begin(), selection.slots.end());
+  std::sort(selection.positions.begin(), selection.positions.end());
+  return selection;
+}
+
+/// V4.1: window slots first, then compressed positions behind an offset; -1 is nothing.
+LayerReplay::RecordedSelection LayerReplay::split_entries(const RecordedTensor& topk,
+                                                          const std::vector<std::int64_t>& entries) const {
+  const std::int64_t slots = call_.start_pos == 0 ? std::min(call_.seqlen, rules_.window) : rules_.window;
+  const std::int64_t offset = call_.start_pos == 0 ? call_.seqlen : rules_.window;
   if (static_cast<std::int64_t>(entries.size()) < slots) {
     throw Error(ErrorCode::bad_file, fmt::format("{}: {} has rows of {}, expected at least {} window slots",
                                                  file_.name(), topk.name, entries.size(), slots));
@@ -251,18 +283,30 @@ LayerReplay::RecordedSelection LayerReplay::recorded_selection(const RecordedTen
       selection.slots.push_back(entries[i]);
     } else {
       // An entry that is no compressed position at all becomes one that is never visible.
-      const std::int64_t position = entries[i] >= offset ? entries[i] - offset : std::int64_t{1} << 30;
-      selection.positions.push_back(static_cast<std::int32_t>(std::min(position, std::int64_t{1} << 30)));
+      const std::int64_t position = entries[i] >= offset ? entries[i] - offset : kNoPosition;
+      selection.positions.push_back(static_cast<std::int32_t>(std::min(position, kNoPosition)));
     }
   }
-  std::sort(selection.slots.begin(), selection.slots.end());
-  std::sort(selection.positions.begin(), selection.positions.end());
+  return selection;
+}
+
+/// V3.2: positions in order of their scores, filled up with later ones that the query cannot see.
+LayerReplay::RecordedSelection LayerReplay::visible_entries(const QueryRow& query,
+                                                            const std::vector<std::int64_t>& entries) const {
+  const std::int64_t position = call_.start_pos + query.second;
+  RecordedSelection selection;
+  for (const std::int64_t entry : entries) {
+    if (entry == -1 || (entry > position && entry < call_.start_pos + call_.seqlen)) continue;
+    const std::int64_t seen = entry >= 0 && entry <= position ? entry : kNoPosition;
+    selection.positions.push_back(static_cast<std::int32_t>(seen));
+  }
   return selection;
 }
 
 bool LayerReplay::window_fits(const QueryRow& query, const RecordedSelection& recorded) const {
+  if (rules_.window == 0) return true;
   if (call_.start_pos > 0 && call_.seqlen > 1) return true;  // which slots held what is not recorded
-  const std::int64_t window = file_.config().window_size;
+  const std::int64_t window = rules_.window;
   const std::int64_t position = call_.start_pos + query.second;
   std::vector<std::int64_t> expected;
   for (std::int64_t p = std::max<std::int64_t>(0, position - window + 1); p <= position; ++p) {
@@ -273,10 +317,10 @@ bool LayerReplay::window_fits(const QueryRow& query, const RecordedSelection& re
 }
 
 bool LayerReplay::bounds_known(const QueryRow& query, std::int64_t visible) const {
-  const V41Config& c = file_.config();
-  return layer_role(c, role_.index_source).candidate_source < 0 ||
+  return layer_role(file_.config(), role_.index_source).candidate_source < 0 ||
          (source_candidates_ && find_row(*source_candidates_, query.second) >= 0) ||
-         visible <= std::int64_t{c.candidate_block_size} * c.candidate_topk_blocks;  // every block is a candidate
+         visible <=
+             std::int64_t{rules_.candidate_block_size} * rules_.candidate_topk_blocks;  // every block is a candidate
 }
 
 void LayerReplay::judge_selection(const RecordedSelection& recorded, const QueryRow& query, std::int64_t visible,
@@ -296,8 +340,7 @@ void LayerReplay::selection(const TraceSelection& event) {
   if (index < 0) return;
   const RecordedSelection recorded = recorded_selection(*topk, query, index);
   if (topk_) judge_selection(recorded, query, event.limit, event.chosen);
-  const bool usable = static_cast<int>(recorded.positions.size()) <= file_.config().index_topk &&
-                      ascending(recorded.positions) &&
+  const bool usable = static_cast<int>(recorded.positions.size()) <= rules_.topk && ascending(recorded.positions) &&
                       (recorded.positions.empty() || recorded.positions.back() < event.limit);
   if (usable) event.chosen = recorded.positions;
 }
@@ -333,7 +376,7 @@ void LayerReplay::judge(ReportBuilder& report) {
       }
     }
   }
-  for (const std::string_view kind : kRecordedKinds) {
+  for (const std::string_view kind : recorded_kinds(file_.config())) {
     if (const auto found = numeric_.find(kind); found != numeric_.end()) {
       const auto& [recorded, error, seen] = found->second;
       if (seen == recorded.row_count() * call_.batch) {

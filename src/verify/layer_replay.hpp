@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,23 @@
 #include "verify/report_builder.hpp"
 
 namespace skim {
+
+/// Elements per row of a numeric tensor, and what its rows are.
+struct NumericKind {
+  std::string_view name;
+  RowMeaning meaning;
+  std::int64_t width;
+};
+
+/// What replaying a model needs to know of its configuration.
+struct ReplayRules {
+  std::vector<NumericKind> kinds;
+  std::int64_t window = 0;  ///< Slots of the sliding window; 0: the model has none.
+  std::int64_t window_width = 0;
+  int topk = 0;
+  int candidate_topk_blocks = 0, candidate_block_size = 0;
+};
+ReplayRules replay_rules(const Config& config);
 
 /// (sequence, row of the call)
 using QueryRow = std::pair<int, std::int64_t>;
@@ -74,6 +92,8 @@ class LayerReplay final : public Trace {
   /// Recorded scores of a query if there are any, otherwise those of this run; masked by recorded candidates.
   std::vector<float> judging_scores(const QueryRow& query, std::int64_t visible) const;
   RecordedSelection recorded_selection(const RecordedTensor& topk, const QueryRow& query, std::int64_t index) const;
+  RecordedSelection split_entries(const RecordedTensor& topk, const std::vector<std::int64_t>& entries) const;
+  RecordedSelection visible_entries(const QueryRow& query, const std::vector<std::int64_t>& entries) const;
   /// Blocks whose visible positions are all true; nothing if a block is neither all true nor all false.
   std::optional<std::vector<std::int32_t>> recorded_blocks(const QueryRow& query, std::int64_t index,
                                                            std::int64_t visible) const;
@@ -88,6 +108,7 @@ class LayerReplay final : public Trace {
   const CaseFile& file_;
   std::int64_t call_number_;
   const CaseCall& call_;
+  ReplayRules rules_;
   int layer_;
   LayerRole role_;
   WindowRings& rings_;

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "skim/verify.hpp"
-#include "verify/case_file.hpp"
 #include "verify/compare.hpp"
 
 namespace skim {
@@ -19,6 +20,7 @@ inline constexpr double kLooseShare = 0.01;
 inline constexpr double kSelectionLimit = 0x1p-5;
 
 struct Allowances {
+  bool v32 = false;                  ///< Model; all its kernel sets take the absorbed path, the recordings two.
   bool reference = false;            ///< Kernel set.
   bool fp8 = false;                  ///< Weights.
   std::optional<double> everywhere;  ///< Overrides the standard ones.
@@ -28,7 +30,9 @@ struct Allowances {
 
 class ReportBuilder {
  public:
-  explicit ReportBuilder(Allowances allowances) : allowances_(allowances) {}
+  /// `order`: names of the kinds in order of computation.
+  ReportBuilder(Allowances allowances, std::span<const std::string_view> order)
+      : allowances_(allowances), order_(order) {}
 
   /// A whole numeric tensor. `place` is e.g. "call 3 layer 2".
   void numeric(std::string_view kind, const std::string& place, double error);
@@ -49,6 +53,7 @@ class ReportBuilder {
   void fail(VerifyKind& kind, std::string text);
 
   Allowances allowances_;
+  std::span<const std::string_view> order_;
   std::map<std::string, VerifyKind, std::less<>> kinds_;
   std::map<std::string, std::vector<Failure>, std::less<>> loose_;  ///< Selection rows beyond the allowance.
   std::vector<Failure> failures_;

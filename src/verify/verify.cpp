@@ -24,7 +24,7 @@ class Replay {
       : file_(file),
         model_(model),
         options_(options),
-        cache_(model, {.max_tokens = file.longest(), .threads = options.threads}) {}
+        cache_(model, {.max_tokens = file.max_tokens(), .threads = options.threads}) {}
 
   void run(ReportBuilder& report) {
     for (std::size_t n = 0; n < file_.calls().size(); ++n) run_call(static_cast<std::int64_t>(n), report);
@@ -35,8 +35,8 @@ class Replay {
     for (const SequenceId id : sequences_) cache_.remove(id);
     sequences_.clear();
     for (int i = 0; i < batch; ++i) sequences_.push_back(cache_.add());
-    const std::int64_t slots = std::min<std::int64_t>(file_.config().window_size, file_.longest());
-    const auto window = static_cast<std::size_t>(slots * file_.config().head_dim);
+    const ReplayRules rules = replay_rules(file_.config());
+    const auto window = static_cast<std::size_t>(std::min(rules.window, file_.longest()) * rules.window_width);
     for (const int layer : file_.layers()) {
       rings_[layer].assign(static_cast<std::size_t>(batch), std::vector<bf16>(window, bf16{0}));
     }
@@ -49,12 +49,12 @@ class Replay {
     for (const SequenceId id : sequences_) entries.push_back({id, call.seqlen});
     Batch batch = cache_.begin(entries);
     CallState state;
-    std::vector<bf16> out(static_cast<std::size_t>(batch.tokens() * file_.config().dim));
+    std::vector<bf16> out(static_cast<std::size_t>(batch.tokens() * hidden_dim(file_.config())));
     for (const int layer : file_.layers()) {
       const Tensor input = file_.input(n, layer);
       std::vector<bf16> x(out.size());
       std::copy_n(input.bytes.data(), input.bytes.size(), reinterpret_cast<std::byte*>(x.data()));
-      const std::array shape{batch.tokens(), file_.config().dim};
+      const std::array shape{batch.tokens(), hidden_dim(file_.config())};
       LayerReplay replay(file_, n, layer, rings_[layer], state, options_.progress);
       model_.forward(layer, batch, View<const bf16, 2>(x.data(), shape), View<bf16, 2>(out.data(), shape), &replay);
       replay.judge(report);
@@ -70,20 +70,27 @@ class Replay {
   std::map<int, WindowRings> rings_;
 };
 
+void forget_storage(V41Config& config) {
+  config.compress_ratios.resize(static_cast<std::size_t>(config.n_layers));
+  config.n_draft_layers = 0;
+  config.weight_type = WeightType::fp8;
+}
+
+void forget_storage(V32Config& config) {
+  config.n_draft_layers = 0;
+  config.weight_type = WeightType::fp8;
+}
+
 /// Both describe the same backbone; how weights are stored and how many draft layers follow does not matter.
-bool same_backbone(V41Config a, V41Config b) {
-  for (V41Config* config : {&a, &b}) {
-    config->compress_ratios.resize(static_cast<std::size_t>(config->n_layers));
-    config->n_draft_layers = 0;
-    config->weight_type = WeightType::fp8;
-  }
+bool same_backbone(Config a, Config b) {
+  for (Config* config : {&a, &b}) std::visit([](auto& c) { forget_storage(c); }, *config);
   return a == b;
 }
 
-/// fp8 weights are judged less strictly, because wo_b quantizes its input once more.
+/// fp8 weights are judged less strictly, because the last projection quantizes its input once more.
 bool has_fp8_output(const Checkpoint& weights, const std::vector<int>& layers) {
   return std::any_of(layers.begin(), layers.end(), [&](int layer) {
-    return weights.info(layer_prefix(weights.config(), layer) + "wo_b.weight").dtype == DType::f8_e4m3;
+    return weights.info(output_projection(weights.config(), layer)).dtype == DType::f8_e4m3;
   });
 }
 
@@ -97,11 +104,14 @@ VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& opti
     if (options.progress) options.progress(fmt::format("loading layer {}", layer));
   };
   const Model model(weights, {.layers = file.layers(), .kernels = options.kernels, .progress = loading});
-  ReportBuilder builder({.reference = model.kernels() == "reference",
+  ReportBuilder builder({.v32 = std::holds_alternative<V32Config>(file.config()),
+                         .reference = model.kernels() == "reference",
                          .fp8 = has_fp8_output(weights, file.layers()),
-                         .everywhere = options.tolerance});
+                         .everywhere = options.tolerance},
+                        recorded_kinds(file.config()));
   Replay(file, model, options).run(builder);
-  VerifyReport report{path.string(), "deepseek_v41", std::string(model.kernels()), {}, file.ignored(), {}};
+  VerifyReport report{
+      path.string(), std::string(model_type(file.config())), std::string(model.kernels()), {}, file.ignored(), {}};
   builder.finish(report);
   return report;
 }

@@ -205,7 +205,7 @@ std::vector<bf16> fill_pages(const Model& model, bool poisoned) {
   full.page_rows = 8;
   KvCache cache(model, full);
   const SequenceId id = cache.add();
-  const std::int64_t dim = model.config().dim;
+  const std::int64_t dim = hidden_dim(model.config());
   std::vector<bf16> all;
   for (const std::int64_t start : {0, 32}) {
     Batch batch = cache.begin({{id, 32}});
@@ -250,7 +250,7 @@ TEST(Fault37, NothingUnwrittenIsReadFromPagesThatAreExactlyFull) {
 
 TEST(Fault38, AChunkLongerThanTheWindowReadsTheRingBeforeReplacingIt) {
   const Model model(Checkpoint::synthetic(one_layer(0)));
-  const std::int64_t dim = model.config().dim;
+  const std::int64_t dim = hidden_dim(model.config());
   const auto feed = [&](std::int64_t changed) {
     Stack stack(model, options());
     stack.add("a");
@@ -295,7 +295,7 @@ TEST(Fault52, NoLengthIsSpecial) {
 }
 
 TEST(Fault75, StateOutsidePagesIsConstantAndOnlyTopkRowsAreAttendedTo) {
-  const V41Config config = small_config("tiny");
+  const V41Config config = std::get<V41Config>(small_config("tiny"));
   const Model model(Checkpoint::synthetic(config));
   const std::int64_t fixed = cache_cost(config, model.layers()).bytes_fixed;
   Stack stack(model, options());

@@ -65,7 +65,7 @@ TEST(Fault07, QueriesOfAHeadScaleWithItsWeights) {
 }
 
 TEST(Fault09, ConsumersChooseTheBestInsideKeptBlocks) {
-  const V41Config config = small_config("tiny");
+  const V41Config config = std::get<V41Config>(small_config("tiny"));
   const Model model(Checkpoint::synthetic(config));
   const int source = config.candidate_source_layer, consumer = source + 1;
   const std::int64_t size = config.candidate_block_size;
@@ -148,7 +148,7 @@ struct Rows {
 
 TEST(Fault20, ALayerBeforeItsSourceIsRefusedAndMayRunAfterIt) {
   const Model model(Checkpoint::synthetic(small_config("tiny")));
-  const std::int64_t dim = model.config().dim;
+  const std::int64_t dim = hidden_dim(model.config());
   KvCache cache(model, options());
   Batch batch = cache.begin({{cache.add(), 20}});
   Rows rows("a", 0, 20, dim);
@@ -173,7 +173,7 @@ TEST(Fault20, InterleavedBatchesDoNotShareSelections) {
   Batch first = cache.begin({{a, 30}}), second = cache.begin({{b, 41}});
   const Outcome want_a = alone(model, "a", {30}), want_b = alone(model, "b", {41});
   for (const int layer : model.layers()) {
-    Rows rows_a("a", layer, 30, model.config().dim), rows_b("b", layer, 41, model.config().dim);
+    Rows rows_a("a", layer, 30, hidden_dim(model.config())), rows_b("b", layer, 41, hidden_dim(model.config()));
     rows_a.forward(model, layer, first);
     rows_b.forward(model, layer, second);
     EXPECT_TRUE(rows_a.out == want_a.out.at(layer)) << "layer " << layer;
@@ -207,7 +207,7 @@ TEST(Fault32, EveryTokenSeesItsOwnNumberOfWholeGroups) {
 
 TEST(Fault32, ALaterTokenOfAGroupChangesNothingBeforeIt) {
   const Model model(Checkpoint::synthetic(one_layer(4)));
-  const std::int64_t dim = model.config().dim;
+  const std::int64_t dim = hidden_dim(model.config());
   const std::vector<bf16> original = alone(model, "a", {20}).out.at(0);
   for (std::int64_t changed = 0; changed < 20; ++changed) {
     Stack stack(model, options());
@@ -221,7 +221,7 @@ TEST(Fault32, ALaterTokenOfAGroupChangesNothingBeforeIt) {
 }
 
 TEST(Fault39, AChunkFourTimesTheWindowEqualsPiecesInsideIt) {
-  V41Config config = small_config("tiny");
+  V41Config config = std::get<V41Config>(small_config("tiny"));
   config.window_size = 128;
   const Model model(Checkpoint::synthetic(config));
   const Outcome whole = alone(model, "a", {512});

@@ -13,6 +13,7 @@
 #include "cache/cache_impl.hpp"
 #include "formats/bf16.hpp"
 #include "kernels/registry.hpp"
+#include "named_v41.hpp"
 
 namespace skim::test {
 namespace {
@@ -54,12 +55,13 @@ class Hand {
       weight.push_back(to_float(value));
     }
     Rows y(x.count, x.width);
-    kernels_.rms_norm(context_, x.view(), weight.data(), static_cast<float>(checkpoint_.config().norm_eps), y.view());
+    kernels_.rms_norm(context_, x.view(), weight.data(), static_cast<float>(as_v41(checkpoint_.config()).norm_eps),
+                      y.view());
     return y;
   }
   /// Row i at position i * step, by the table of layers of this ratio.
   Rows rotate(Rows x, std::int64_t head, int ratio, std::int64_t step = 1) {
-    const RopeTable table(rope_parameters(checkpoint_.config(), ratio));
+    const RopeTable table(rope_parameters(as_v41(checkpoint_.config()), ratio));
     std::vector<std::int64_t> positions;
     for (std::int64_t i = 0; i < x.count; ++i) positions.push_back(i * step);
     std::vector<float> angles(static_cast<std::size_t>(x.count * table.pairs() * 2));
@@ -104,7 +106,7 @@ Rows hidden_states(std::int64_t dim) {
 
 TEST(Fault08, IndexKeysComeFromTheLatentBeforeItsRotation) {
   const Checkpoint checkpoint = Checkpoint::synthetic(one_layer(4));
-  const int width = checkpoint.config().index_head_dim;
+  const int width = as_v41(checkpoint.config()).index_head_dim;
   Tape tape = feed(checkpoint);
   Hand hand(checkpoint);
   const Rows latent(tape.tensor(0, "latent"));
@@ -149,13 +151,13 @@ void expect_table(const V41Config& config, int ratio, double theta, std::int64_t
 }
 
 TEST(Fault23, LayersWithARatioHaveAnotherTableThanThoseWithout) {
-  const V41Config config = named_config("v41-flash");
+  const V41Config config = named_v41("v41-flash");
   expect_table(config, 0, 1e4, 0);
   for (const int ratio : {1, 2, 4}) expect_table(config, ratio, 1.6e5, 65536);
 }
 
 TEST(Fault23, NoOriginalLengthMeansNoYarn) {
-  V41Config config = named_config("v41-flash");
+  V41Config config = named_v41("v41-flash");
   config.original_seq_len = 0;
   expect_table(config, 0, 1e4, 0);
   expect_table(config, 2, 1.6e5, 0);
@@ -165,7 +167,7 @@ TEST(Fault23, EverythingInALayerTurnsByItsOneTable) {
   for (const int ratio : {0, 4}) {
     SCOPED_TRACE(ratio);
     const Checkpoint checkpoint = Checkpoint::synthetic(one_layer(ratio));
-    const V41Config& c = checkpoint.config();
+    const V41Config& c = as_v41(checkpoint.config());
     Tape tape = feed(checkpoint);
     Hand hand(checkpoint);
     const Rows qr(tape.tensor(0, "qr"));
@@ -191,7 +193,7 @@ TEST(Fault23, EverythingInALayerTurnsByItsOneTable) {
 
 TEST(Fault24, AGroupTurnsByThePositionOfItsFirstToken) {
   const Checkpoint checkpoint = Checkpoint::synthetic(one_layer(4));
-  const int width = checkpoint.config().head_dim;
+  const int width = as_v41(checkpoint.config()).head_dim;
   Tape tape = feed(checkpoint);
   Hand hand(checkpoint);
   const Rows latent(tape.tensor(0, "latent"));

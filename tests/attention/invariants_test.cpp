@@ -30,13 +30,13 @@ class Invariants : public testing::TestWithParam<std::tuple<std::string, std::st
         model_(Checkpoint::synthetic(config_), {.layers = all_layers(), .kernels = std::get<0>(GetParam())}) {}
 
   std::vector<int> all_layers() const {
-    std::vector<int> layers(static_cast<std::size_t>(config_.layer_count()));
+    std::vector<int> layers(static_cast<std::size_t>(layer_count(config_)));
     std::iota(layers.begin(), layers.end(), 0);
     return layers;
   }
   static CacheOptions options() { return {.max_tokens = 256, .page_rows = 16, .threads = 1}; }
 
-  V41Config config_;
+  Config config_;
   Model model_;
 };
 

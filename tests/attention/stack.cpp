@@ -1,4 +1,5 @@
 #include "attention/stack.hpp"
+#include "named_v41.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -60,6 +61,21 @@ std::string to_json(const V41Config& c) {
                             c.weight_type == WeightType::bf16 ? "bf16" : "fp8");
 }
 
+std::string to_json(const V32Config& c) {
+  std::string json = fmt::format(
+      R"({{"dim": {}, "n_layers": {}, "n_heads": {}, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {})",
+      c.dim, c.n_layers, c.n_heads, c.q_lora_rank, c.kv_lora_rank, c.qk_nope_head_dim);
+  json +=
+      fmt::format(R"(, "qk_rope_head_dim": {}, "v_head_dim": {}, "norm_eps": {}, "rope_theta": {}, "rope_factor": {})",
+                  c.qk_rope_head_dim, c.v_head_dim, c.norm_eps, c.rope_theta, c.rope_factor);
+  json +=
+      fmt::format(R"(, "beta_fast": {}, "beta_slow": {}, "mscale": {}, "original_seq_len": {}, "index_n_heads": {})",
+                  c.beta_fast, c.beta_slow, c.mscale, c.original_seq_len, c.index_n_heads);
+  return json + fmt::format(R"(, "index_head_dim": {}, "index_topk": {}, "scale_fmt": {}, "dtype": "{}"}})",
+                            c.index_head_dim, c.index_topk, c.ue8m0_scales ? "\"ue8m0\"" : "null",
+                            c.weight_type == WeightType::bf16 ? "bf16" : "fp8");
+}
+
 void append(std::vector<std::byte>& bytes, const void* data, std::int64_t count) {
   const auto* first = static_cast<const std::byte*>(data);
   bytes.insert(bytes.end(), first, first + count);
@@ -70,7 +86,7 @@ void append_rows(std::vector<std::byte>& bytes, const ConstPagedRows& rows, std:
 }
 
 /// Every role in seven layers, with a draft layer; YaRN.
-V41Config tiny() { return named_config("v41-tiny"); }
+V41Config tiny() { return named_v41("v41-tiny"); }
 
 /// Odd ratios, 6 heads, window 5, top 5, no YaRN, no candidates, widths that are no multiples of 32.
 V41Config odd() {
@@ -110,14 +126,33 @@ V41Config narrow() {
   return c;
 }
 
+/// float32 scales, 3 heads, values narrower than keys, top 5, every index element rotated; YaRN.
+V32Config odd_v32() {
+  V32Config c = std::get<V32Config>(named_config("v32-tiny"));
+  c.dim = 100;
+  c.n_heads = 3;
+  c.q_lora_rank = 40;
+  c.kv_lora_rank = 256;
+  c.qk_nope_head_dim = 24;
+  c.qk_rope_head_dim = 32;
+  c.v_head_dim = 20;
+  c.index_n_heads = 3;
+  c.index_head_dim = 32;
+  c.index_topk = 5;
+  c.ue8m0_scales = false;
+  return c;
+}
+
 }  // namespace
 
-V41Config small_config(const std::string& name) {
+Config small_config(const std::string& name) {
+  if (name == "v32_tiny") return named_config("v32-tiny");
+  if (name == "v32_odd") return odd_v32();
   if (name == "odd") return odd();
   return name == "narrow" ? narrow() : tiny();
 }
 
-std::vector<std::string> small_config_names() { return {"tiny", "odd", "narrow"}; }
+std::vector<std::string> small_config_names() { return {"tiny", "odd", "narrow", "v32_tiny", "v32_odd"}; }
 
 V41Config one_layer(int ratio) {
   V41Config c = tiny();
@@ -130,7 +165,7 @@ V41Config one_layer(int ratio) {
   return c;
 }
 
-Checkpoint with_tensors(const V41Config& config, const std::map<std::string, std::vector<bf16>>& changed) {
+Checkpoint with_tensors(const Config& config, const std::map<std::string, std::vector<bf16>>& changed) {
   static std::atomic<int> counter = 0;
   const Checkpoint base = Checkpoint::synthetic(config);
   std::vector<Tensor> tensors;
@@ -146,7 +181,7 @@ Checkpoint with_tensors(const V41Config& config, const std::map<std::string, std
       std::filesystem::temp_directory_path() / fmt::format("skim-test-{}-{}", ::getpid(), counter++);
   std::filesystem::create_directory(folder);
   write_safetensors(folder / "model.safetensors", list, {});
-  std::ofstream(folder / "config.json") << to_json(config);
+  std::ofstream(folder / "config.json") << std::visit([](const auto& c) { return to_json(c); }, config);
   Checkpoint checkpoint = Checkpoint::open(folder);
   std::filesystem::remove_all(folder);  // the mapping stays
   return checkpoint;
@@ -228,7 +263,7 @@ Batch Stack::run(const std::vector<std::pair<std::string, std::int64_t>>& tokens
   }
   SelectionRecorder recorder(outcomes, watcher_);
   Batch batch = cache_.begin(entries);
-  const std::int64_t dim = model_.config().dim;
+  const std::int64_t dim = hidden_dim(model_.config());
   const std::array shape{batch.tokens(), dim};
   for (const int layer : model_.layers()) {
     std::vector<bf16> x, out(static_cast<std::size_t>(batch.tokens() * dim));

@@ -13,8 +13,8 @@
 
 namespace skim::test {
 
-/// Named configurations that between them have every role and unusual shapes.
-V41Config small_config(const std::string& name);
+/// Named configurations of every model that between them have every role and unusual shapes.
+Config small_config(const std::string& name);
 /// Their names.
 std::vector<std::string> small_config_names();
 
@@ -22,7 +22,7 @@ std::vector<std::string> small_config_names();
 V41Config one_layer(int ratio);
 
 /// Synthetic weights with some bf16 tensors exchanged, by way of a temporary file.
-Checkpoint with_tensors(const V41Config& config, const std::map<std::string, std::vector<bf16>>& changed);
+Checkpoint with_tensors(const Config& config, const std::map<std::string, std::vector<bf16>>& changed);
 
 /// What came out for one sequence, by layer and position.
 struct Outcome {

@@ -12,6 +12,7 @@
 
 #include "cache/batch_impl.hpp"
 #include "cache/cache_fixture.hpp"
+#include "named_v41.hpp"
 
 namespace skim::test {
 namespace {
@@ -62,7 +63,7 @@ TEST_F(Batches, ACommittedBatchMayOutliveItsSequence) {
 }
 
 TEST_F(Batches, BatchesOfAnotherModelAreRefused) {
-  const Model same_weights(Checkpoint::synthetic(named_config("v41-tiny")));
+  const Model same_weights(Checkpoint::synthetic(named_v41("v41-tiny")));
   KvCache cache(same_weights, options());
   const SequenceId id = cache.add();
   Batch batch = cache.begin({{id, 3}});
@@ -163,7 +164,7 @@ TEST_F(Batches, InputAndOutputMayNotOverlapOtherwise) {
 }
 
 TEST_F(Batches, TwoModelsOfOneCheckpointAgree) {
-  const Checkpoint checkpoint = Checkpoint::synthetic(named_config("v41-tiny"));
+  const Checkpoint checkpoint = Checkpoint::synthetic(named_v41("v41-tiny"));
   const Model first(checkpoint), second(checkpoint);
   EXPECT_EQ(difference(run_alone(first, options(), "a", {30, 1}), run_alone(second, options(), "a", {30, 1})), "");
 }

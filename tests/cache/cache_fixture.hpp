@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention/stack.hpp"
+#include "named_v41.hpp"
 
 namespace skim::test {
 
@@ -31,7 +32,7 @@ testing::AssertionResult refuses(Call call, ErrorCode code, const std::vector<st
 class Cache : public testing::Test {
  protected:
   static CacheOptions options() { return {.max_tokens = 256, .page_rows = 16, .threads = 1}; }
-  std::int64_t dim() const { return model_.config().dim; }
+  std::int64_t dim() const { return hidden_dim(model_.config()); }
   std::array<std::int64_t, 2> shape(std::int64_t tokens) const { return {tokens, dim()}; }
 
   /// Hidden states of tokens [first, first + count) of "a".
@@ -62,7 +63,7 @@ class Cache : public testing::Test {
     batch.commit();
   }
 
-  Model model_{Checkpoint::synthetic(named_config("v41-tiny"))};
+  Model model_{Checkpoint::synthetic(named_v41("v41-tiny"))};
 };
 
 }  // namespace skim::test

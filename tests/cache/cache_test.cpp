@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "cache/cache_fixture.hpp"
+#include "named_v41.hpp"
 
 namespace skim::test {
 namespace {
@@ -37,13 +38,14 @@ TEST_F(Cache, EveryByteIsAccountedFor) {
     feed(cache, id, tokens);
     length += tokens;
     EXPECT_EQ(cache.length(id), length);
-    EXPECT_EQ(cache.bytes(), fixed + page_bytes(model_.config(), model_.layers(), length, 16)) << length << " tokens";
+    EXPECT_EQ(cache.bytes(), fixed + page_bytes(as_v41(model_.config()), model_.layers(), length, 16))
+        << length << " tokens";
   }
   const std::int64_t alone = cache.bytes();
   feed(cache, other, 40);
-  EXPECT_EQ(cache.bytes(), alone + fixed + page_bytes(model_.config(), model_.layers(), 40, 16));
+  EXPECT_EQ(cache.bytes(), alone + fixed + page_bytes(as_v41(model_.config()), model_.layers(), 40, 16));
   cache.remove(id);
-  EXPECT_EQ(cache.bytes(), fixed + page_bytes(model_.config(), model_.layers(), 40, 16));
+  EXPECT_EQ(cache.bytes(), fixed + page_bytes(as_v41(model_.config()), model_.layers(), 40, 16));
   cache.remove(other);
   EXPECT_EQ(cache.bytes(), 0);
 }
@@ -58,7 +60,7 @@ TEST_F(Cache, WithPagesOfOneRowTheCostIsExact) {
 }
 
 TEST(CacheCost, TheReleasedModelTakes890BytesPerToken) {
-  const V41Config config = named_config("v41-flash");
+  const V41Config config = named_v41("v41-flash");
   std::vector<int> layers(40);
   std::iota(layers.begin(), layers.end(), 0);
   const CacheCost cost = cache_cost(config, layers);
@@ -118,8 +120,8 @@ TEST_F(Cache, BeyondMaxTokensNothingChanges) {
 }
 
 TEST_F(Cache, BeyondMaxBytesNothingChanges) {
-  const std::int64_t need =
-      cache_cost(model_.config(), model_.layers()).bytes_fixed + page_bytes(model_.config(), model_.layers(), 100, 16);
+  const std::int64_t need = cache_cost(model_.config(), model_.layers()).bytes_fixed +
+                            page_bytes(as_v41(model_.config()), model_.layers(), 100, 16);
   for (const std::int64_t limit : {need - 1, need}) {
     CacheOptions limited = options();
     limited.max_bytes = limit;

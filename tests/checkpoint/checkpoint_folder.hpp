@@ -101,7 +101,7 @@ inline Checkpoint save(const std::filesystem::path& folder, const V41Config& con
 inline std::vector<bf16> outputs(const Model& model) {
   KvCache cache(model, {.page_rows = 8, .threads = 2});
   const SequenceId sequence = cache.add();
-  const std::int64_t dim = model.config().dim;
+  const std::int64_t dim = hidden_dim(model.config());
   std::vector<bf16> all;
   for (const std::int64_t tokens : {19, 2}) {
     Batch batch = cache.begin({{sequence, tokens}});

@@ -6,10 +6,11 @@
 #include <array>
 #include <cmath>
 
-#include "attention/layer_weights.hpp"
+#include "attention/v41_weights.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/expect_error.hpp"
 #include "kernels/every_set.hpp"
+#include "named_v41.hpp"
 
 namespace skim::test {
 namespace {
@@ -29,7 +30,7 @@ class CheckpointLayers : public testing::Test {
   }
 
   TemporaryFolder temporary_;
-  V41Config config_ = named_config("v41-tiny");
+  V41Config config_ = named_v41("v41-tiny");
   TensorMap tensors_ = tensors_of(Checkpoint::synthetic(config_));
 };
 
@@ -49,7 +50,7 @@ TEST_F(CheckpointLayers, AGoodCheckpointHasNoProblems) {
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<int>(i);
   EXPECT_TRUE(saved().problems(layers).empty());
   EXPECT_TRUE(saved().problems({}).empty());
-  const V41Config flash = named_config("v41-flash");
+  const V41Config flash = named_v41("v41-flash");
   for (int layer = 0; layer < flash.layer_count(); ++layer) {
     EXPECT_TRUE(Checkpoint::synthetic(flash).problems(std::array{layer}).empty()) << layer;
   }
@@ -167,19 +168,24 @@ TEST_F(CheckpointLayers, SinksMayBeNarrow) {
   expect_same_outputs(saved_outputs(), narrow);
 }
 
+V41Weights load_v41(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory) {
+  const LayerLoader loader(checkpoint, layer, kernels, memory);
+  return load_v41_weights(loader, as_v41(checkpoint.config()), layer_role(checkpoint.config(), layer));
+}
+
 class WideCompressor : public EverySet {};
 INSTANTIATE_TEST_SUITE_P(, WideCompressor, every_set(), set_name);
 
 TEST_P(WideCompressor, KeepsValuesThatBf16DoesNotHave) {
   const TemporaryFolder folder;
-  const V41Config config = named_config("v41-tiny");
+  const V41Config config = named_v41("v41-tiny");
   TensorMap tensors = tensors_of(Checkpoint::synthetic(config));
   std::vector<float> values(64 * 128);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0f / static_cast<float>(3 + i);
   tensors["layers.4.attn.compressor.wkv.weight"] = stored(DType::f32, {64, 128}, values);
   const Checkpoint checkpoint = save(folder.path(), config, tensors);
   EXPECT_NO_THROW(outputs(checkpoint, {.kernels = std::string(GetParam()->name)}));
-  const LayerWeights layer = load_layer(checkpoint, 4, kernels(), memory());
+  const V41Weights layer = load_v41(checkpoint, 4, kernels(), memory());
   std::vector<bf16> unit(128, bf16{0});
   unit[77] = bf16{0x3F80};
   std::vector<float> column(64);
@@ -192,7 +198,7 @@ TEST_P(WideCompressor, KeepsValuesThatBf16DoesNotHave) {
 class Fault05 : public CheckpointLayers {
  protected:
   void SetUp() override {
-    V41Config config = named_config("v41-tiny");
+    V41Config config = named_v41("v41-tiny");
     config.n_layers = 5;
     config.n_draft_layers = 0;
     config.compress_ratios = {0, 2, 2, 1, 1};
@@ -231,7 +237,7 @@ class Fault06 : public EverySet {
  protected:
   /// wkv is 96 x 64.
   static V41Config config() {
-    V41Config config = named_config("v41-tiny");
+    V41Config config = named_v41("v41-tiny");
     config.head_dim = 96;
     config.dim = 64;
     return config;
@@ -250,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(, Fault06, every_set(), set_name);
 TEST_P(Fault06, EachBlockOf32HasItsOwnScale) {
   const Checkpoint checkpoint = save(temporary_.path(), config(), tensors({3, 2}));
   EXPECT_NO_THROW(outputs(checkpoint, {.kernels = std::string(GetParam()->name)}));
-  const LayerWeights layer = load_layer(checkpoint, 0, kernels(), memory());
+  const V41Weights layer = load_v41(checkpoint, 0, kernels(), memory());
   std::vector<bf16> identity(64 * 64, bf16{0}), columns(64 * 96);
   for (std::size_t i = 0; i < 64; ++i) identity[i * 65] = bf16{0x3F80};
   Context context(1);

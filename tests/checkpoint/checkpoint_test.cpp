@@ -1,6 +1,7 @@
 // Claims: a checkpoint gives the same model in every form it may have on disk, and needs only the files of the layers
 // that are asked for; what is damaged, missing or points elsewhere is a clean error that names the file.
 #include "skim/checkpoint.hpp"
+#include "named_v41.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -44,7 +45,7 @@ class CheckpointFiles : public testing::Test {
 
   static constexpr const char* kIndex = "model.safetensors.index.json";
   TemporaryFolder temporary_;
-  V41Config config_ = named_config("v41-tiny");
+  V41Config config_ = named_v41("v41-tiny");
   Checkpoint synthetic_ = Checkpoint::synthetic(config_);
   TensorMap tensors_ = tensors_of(synthetic_);
 };
@@ -108,7 +109,7 @@ TEST_F(CheckpointFiles, RecordedCasesAreCompleteCheckpoints) {
     SCOPED_TRACE(name);
     const Checkpoint recorded = Checkpoint::open(std::string(SKIM_TEST_CASES "/") + name + ".safetensors");
     for (const TensorInfo& info : recorded.tensors()) EXPECT_GE(layer_of_tensor(recorded.config(), info.name), 0);
-    const Checkpoint copy = save(folder(), recorded.config(), tensors_of(recorded));
+    const Checkpoint copy = save(folder(), as_v41(recorded.config()), tensors_of(recorded));
     expect_same_outputs(outputs(recorded), outputs(copy));
   }
 }
@@ -121,7 +122,7 @@ TEST_F(CheckpointFiles, ACaseFileOfAnotherKindIsRefused) {
     write_tensors(folder() / "case.safetensors", {}, metadata);
     expect_error(code, words, [&] { Checkpoint::open(folder() / "case.safetensors"); });
   };
-  refused(ErrorCode::bad_config, {"'deepseek_v32'", "case.safetensors"}, {{"model", "deepseek_v32"}, {"config", text}});
+  refused(ErrorCode::bad_config, {"'deepseek_v31'", "case.safetensors"}, {{"model", "deepseek_v31"}, {"config", text}});
   refused(ErrorCode::bad_file, {"'model'", "case.safetensors"}, {{"config", text}});
   refused(ErrorCode::bad_file, {"'config'", "case.safetensors"}, {{"model", "deepseek_v41"}});
   refused(ErrorCode::bad_config, {"case.safetensors"}, {{"model", "deepseek_v41"}, {"config", "{"}});

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "checkpoint/expect_error.hpp"
+#include "named_v41.hpp"
 #include "skim/config.hpp"
 
 namespace skim::test {
@@ -25,7 +26,7 @@ void PrintTo(const Rule& rule, std::ostream* out) { *out << rule.name; }
 class ConfigRule : public testing::TestWithParam<Rule> {};
 
 TEST_P(ConfigRule, IsKept) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   EXPECT_NO_THROW(validate(config));
   GetParam().change(config);
   const std::string message = expect_error(ErrorCode::bad_config, GetParam().words, [&] { validate(config); });
@@ -151,7 +152,7 @@ const std::vector<Rule> kIndexRules = {
 INSTANTIATE_TEST_SUITE_P(Index, ConfigRule, testing::ValuesIn(kIndexRules), [](const auto& i) { return i.param.name; });
 
 TEST(ConfigLimits, AreAcceptedThemselves) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   config.dim = config.window_size = config.q_lora_rank = config.index_topk = kLargest;
   config.candidate_topk_blocks = kLargest;
   config.norm_eps = 0;
@@ -163,7 +164,7 @@ TEST(ConfigLimits, AreAcceptedThemselves) {
 }
 
 TEST(ConfigLimits, WithoutCompressionNothingIsAskedOfTheIndex) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   config.compress_ratios.assign(8, 0);
   config.kv_source_layers = config.index_source_layers = {};
   config.candidate_source_layer = -1;
@@ -172,7 +173,7 @@ TEST(ConfigLimits, WithoutCompressionNothingIsAskedOfTheIndex) {
 }
 
 TEST(Fault10, CandidatesMustHoldTopkPositions) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   config.candidate_topk_blocks = 2;
   config.candidate_block_size = 8;
   config.index_topk = 16;

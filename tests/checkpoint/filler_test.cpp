@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "named_v41.hpp"
 #include "skim/checkpoint.hpp"
 
 namespace skim::test {
@@ -68,7 +69,7 @@ double bf16_element(const Tensor& tensor, std::uint64_t i) {
 std::uint64_t count(const Tensor& tensor) { return static_cast<std::uint64_t>(tensor.elements()); }
 
 const Checkpoint& tiny() {
-  static const Checkpoint checkpoint = Checkpoint::synthetic(named_config("v41-tiny"));
+  static const Checkpoint checkpoint = Checkpoint::synthetic(named_v41("v41-tiny"));
   return checkpoint;
 }
 
@@ -148,7 +149,7 @@ TEST(Filler, KnownValues) {
 }
 
 TEST(Filler, Bf16ModelsHaveNoScales) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   config.weight_type = WeightType::bf16;
   const Checkpoint checkpoint = Checkpoint::synthetic(config);
   const std::string name = "layers.0.attn.wq_b.weight";
@@ -161,8 +162,8 @@ TEST(Filler, Bf16ModelsHaveNoScales) {
 }
 
 TEST(Filler, TheSeedChangesEveryTensor) {
-  const Checkpoint again = Checkpoint::synthetic(named_config("v41-tiny"), 0);
-  const Checkpoint other = Checkpoint::synthetic(named_config("v41-tiny"), 1);
+  const Checkpoint again = Checkpoint::synthetic(named_v41("v41-tiny"), 0);
+  const Checkpoint other = Checkpoint::synthetic(named_v41("v41-tiny"), 1);
   const auto same = [](const Tensor& a, const Tensor& b) {
     return a.dtype == b.dtype && a.shape == b.shape && std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin());
   };

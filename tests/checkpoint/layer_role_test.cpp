@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/expect_error.hpp"
+#include "named_v41.hpp"
 #include "skim/config.hpp"
 
 namespace skim::test {
@@ -26,7 +27,7 @@ void expect_role(const V41Config& config, int layer, const Expected& want) {
 constexpr Expected kWindowOnly = {Role::window_only, 0, -1, -1, -1};
 
 TEST(LayerRoles, OfTheReleasedModel) {
-  const V41Config config = named_config("v41-flash");
+  const V41Config config = named_v41("v41-flash");
   for (const int layer : {0, 1, 40, 41, 42}) expect_role(config, layer, kWindowOnly);
   for (const int source : {2, 8, 14}) {
     expect_role(config, source, {Role::full, 2, source, source, -1});
@@ -45,7 +46,7 @@ TEST(LayerRoles, OfTheReleasedModel) {
 }
 
 TEST(LayerRoles, OfTheTinyModel) {
-  const V41Config config = named_config("v41-tiny");
+  const V41Config config = named_v41("v41-tiny");
   for (const int layer : {0, 1, 7}) expect_role(config, layer, kWindowOnly);
   expect_role(config, 2, {Role::full, 2, 2, 2, -1});
   expect_role(config, 3, {Role::reuse, 2, 2, 2, -1});
@@ -55,7 +56,7 @@ TEST(LayerRoles, OfTheTinyModel) {
 }
 
 TEST(LayerRoles, RatioOneMayComeBeforeRatioTwo) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   config.compress_ratios = {1, 1, 1, 0, 2, 2, 2, 0};
   config.kv_source_layers = {0, 4};
   config.index_source_layers = {0, 2, 4, 6};
@@ -71,7 +72,7 @@ TEST(LayerRoles, RatioOneMayComeBeforeRatioTwo) {
 }
 
 TEST(LayerRoles, ASourceHasTheRatioOfTheLayer) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   config.compress_ratios = {2, 1, 2, 2, 1, 2, 0, 0};
   config.kv_source_layers = {0, 1};
   config.index_source_layers = {0, 1, 2, 4, 5};
@@ -84,7 +85,7 @@ TEST(LayerRoles, ASourceHasTheRatioOfTheLayer) {
 }
 
 TEST(LayerRoles, CandidatesBoundEveryLaterSelector) {
-  V41Config config = named_config("v41-tiny");
+  V41Config config = named_v41("v41-tiny");
   config.compress_ratios = {2, 2, 2, 2, 2, 2, 2, 0};
   config.kv_source_layers = {0, 4};
   config.index_source_layers = {0, 2, 4, 5};
@@ -97,7 +98,7 @@ TEST(LayerRoles, CandidatesBoundEveryLaterSelector) {
 }
 
 TEST(LayerRoles, ALayerThatDoesNotExistIsRefused) {
-  const V41Config config = named_config("v41-tiny");
+  const V41Config config = named_v41("v41-tiny");
   for (const int layer : {-1, 8, 2147483647, -2147483647 - 1}) {
     expect_error(ErrorCode::invalid_argument, {"layer " + std::to_string(layer), "0 to 7"},
                  [&] { layer_role(config, layer); });
@@ -105,7 +106,7 @@ TEST(LayerRoles, ALayerThatDoesNotExistIsRefused) {
 }
 
 TEST(LayerOfTensor, GoesByTheWholePrefix) {
-  const V41Config config = named_config("v41-flash");
+  const V41Config config = named_v41("v41-flash");
   EXPECT_EQ(layer_of_tensor(config, "layers.7.attn.wq_a.weight"), 7);
   EXPECT_EQ(layer_of_tensor(config, "layers.39.attn.indexer.wq_b.scale"), 39);
   EXPECT_EQ(layer_of_tensor(config, "layers.3.attn.wq_a.weight"), 3);

@@ -33,6 +33,7 @@ struct Workspace {
   float* queries;        // [heads, key_stride]
   float* rows;           // [kAttendBlock, key_stride]
   float* logits;         // [heads, kAttendBlock], then probabilities
+  float* second_parts;   // [heads, kAttendBlock], of logits that are rounded in parts
   float* probabilities;  // per tile of heads [kAttendBlock, tile heads, kLanes]: rounded, each in all lanes
   float* average;        // [heads, value_stride]
   HeadState* heads;      // [heads]
@@ -44,7 +45,7 @@ struct Workspace {
   }
   static std::int64_t bytes(const AttendShape& shape, std::int64_t heads) {
     const std::int64_t per_head =
-        stride_for(shape) + kAttendBlock + kAttendBlock * kLanes + round_up(shape.value_width, kLanes);
+        stride_for(shape) + 2 * kAttendBlock + kAttendBlock * kLanes + round_up(shape.value_width, kLanes);
     return (heads * per_head + kAttendBlock * stride_for(shape)) * static_cast<std::int64_t>(sizeof(float)) +
            heads * static_cast<std::int64_t>(sizeof(HeadState));
   }
@@ -53,7 +54,8 @@ struct Workspace {
     queries = memory;
     rows = queries + heads_ * key_stride;
     logits = rows + kAttendBlock * key_stride;
-    probabilities = logits + heads_ * kAttendBlock;
+    second_parts = logits + heads_ * kAttendBlock;
+    probabilities = second_parts + heads_ * kAttendBlock;
     average = probabilities + heads_ * kAttendBlock * kLanes;
     heads = reinterpret_cast<HeadState*>(average + heads_ * value_stride);
   }
@@ -69,13 +71,36 @@ void widen_listed_row(const AttendShape& shape, const AttendQuery& query, std::i
   }
 }
 
-/// Dots [kAttendBlock] of which `count` exist become probabilities relative to the new maximum; the others become 0.
-void soften(float* logits, std::int64_t count, float scale, HeadState& head) {
+/// logits [heads, kAttendBlock] = q . row * scale
+void plain_logits(const AttendShape& shape, const Rows& queries, const Rows& rows, const Workspace& space) {
+  std::fill_n(space.logits, queries.count * kAttendBlock, 0.0f);
+  add_dots(queries, rows, shape.key_width, space.logits, kAttendBlock);
+  for (std::int64_t i = 0; i < queries.count * kAttendBlock; i += kLanes) {
+    store(space.logits + i, load(space.logits + i) * shape.scale);
+  }
+}
+
+/// The same from two dots, over the values and over the rest, rounded like AttendRounding::logits.
+void rounded_logits(const AttendShape& shape, const Rows& queries, const Rows& rows, const Workspace& space) {
+  const std::int64_t first = shape.value_width, rest = shape.key_width - first;
+  std::fill_n(space.logits, 2 * queries.count * kAttendBlock, 0.0f);  // second_parts too
+  add_dots(queries, rows, first, space.logits, kAttendBlock);
+  if (rest > 0) {
+    add_dots({queries.data + first, queries.count, queries.stride}, {rows.data + first, rows.count, rows.stride}, rest,
+             space.second_parts, kAttendBlock);
+  }
+  for (std::int64_t i = 0; i < queries.count * kAttendBlock; i += kLanes) {
+    const Floats sum = round_bf16(load(space.logits + i)) + round_bf16(load(space.second_parts + i));
+    store(space.logits + i, round_bf16(round_bf16(sum) * shape.scale));
+  }
+}
+
+/// Logits [kAttendBlock] of which `count` exist become probabilities relative to the new maximum; the others become 0.
+void soften(float* logits, std::int64_t count, HeadState& head) {
   std::fill(logits + count, logits + kAttendBlock, -std::numeric_limits<float>::infinity());
   Floats largest = spread(head.maximum);
   for (int i = 0; i < kAttendBlock; i += kLanes) {
-    const Floats logit = load(logits + i) * scale;
-    store(logits + i, logit);
+    const Floats logit = load(logits + i);
     largest = largest < logit ? logit : largest;  // a NaN is left to the exponential
   }
   const float maximum = std::max({largest[0], largest[1], largest[2], largest[3]});
@@ -172,11 +197,9 @@ void attend_heads(const AttendShape& shape, const AttendQuery& query, std::int64
     for (std::int64_t i = 0; i < count; ++i) {
       widen_listed_row(shape, query, first + i, space.rows + i * space.key_stride);
     }
-    std::fill_n(space.logits, heads * kAttendBlock, 0.0f);
-    add_dots({space.queries, heads, space.key_stride}, {space.rows, count, space.key_stride}, shape.key_width,
-             space.logits, kAttendBlock);
-    for (std::int64_t h = 0; h < heads; ++h)
-      soften(space.logits + h * kAttendBlock, count, shape.scale, space.heads[h]);
+    const auto logits = shape.rounding == AttendRounding::logits ? rounded_logits : plain_logits;
+    logits(shape, {space.queries, heads, space.key_stride}, {space.rows, count, space.key_stride}, space);
+    for (std::int64_t h = 0; h < heads; ++h) soften(space.logits + h * kAttendBlock, count, space.heads[h]);
     average_values(space, heads, count);
   }
   for (std::int64_t h = 0; h < heads; ++h) {

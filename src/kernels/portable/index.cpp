@@ -1,5 +1,6 @@
-// Index scores with the published rounding: each per-head dot, its product with the weight and the sum are bf16. A task
-// is a stretch of one query's slots, so that a single query over a long context keeps every thread busy.
+// Index scores. Of fp4 keys each per-head dot, its product with the weight and the sum are rounded to bf16, as
+// published; of fp8 keys everything is float32 and the codes are multiplied without their scales. A task is a stretch
+// of one query's slots, so that a single query over a long context keeps every thread busy.
 #include <algorithm>
 #include <limits>
 
@@ -23,29 +24,54 @@ struct Workspace {
   float* queries;       // [heads, stride]
   float* keys;          // [kKeys, stride]
   float* dots;          // [heads, kKeys]
+  float* key_scales;    // [kKeys]; fp8 keys only
 
   static std::int64_t bytes(const IndexShape& shape) {
     const std::int64_t stride = round_up(shape.layout.width, kLanes);
-    return ((shape.heads + kKeys) * stride + shape.heads * kKeys) * static_cast<std::int64_t>(sizeof(float));
+    return ((shape.heads + kKeys) * stride + (shape.heads + 1) * kKeys) * static_cast<std::int64_t>(sizeof(float));
   }
   Workspace(const IndexShape& shape, float* memory) : stride(round_up(shape.layout.width, kLanes)) {
     queries = memory;
     keys = queries + shape.heads * stride;
     dots = keys + kKeys * stride;
+    key_scales = dots + shape.heads * kKeys;
   }
 };
 
+bool is_fp8(const IndexShape& shape) { return shape.layout.format == RowFormat::fp8_f32; }
+
+void widen(const IndexShape& shape, const std::byte* row, float* to) {
+  if (is_fp8(shape)) {
+    widen_codes(shape.layout, row, to);
+  } else {
+    widen_row(shape.layout, row, to);
+  }
+}
+
+Floats relu(Floats dot) { return dot < spread(0.0f) ? spread(0.0f) : dot; }
+
+void store_first(float* to, Floats values, std::int64_t count) {
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(kLanes, count); ++i) to[i] = values[i];
+}
+
 /// scores[i] = bf16(sum over heads of bf16(relu(bf16(dot)) * weight)), the heads in order.
-void combine_heads(const float* dots, const float* weights, int heads, std::int64_t count, float* scores) {
+void combine_fp4_heads(const float* dots, const float* weights, int heads, std::int64_t count, float* scores) {
   for (std::int64_t first = 0; first < count; first += kLanes) {
     Floats total = spread(0.0f);
     for (int head = 0; head < heads; ++head) {
-      const Floats dot = round_bf16(load(dots + head * kKeys + first));
-      const Floats positive = dot < spread(0.0f) ? spread(0.0f) : dot;
-      total += round_bf16(positive * weights[head]);
+      total += round_bf16(relu(round_bf16(load(dots + head * kKeys + first))) * weights[head]);
     }
-    const Floats rounded = round_bf16(total);
-    for (std::int64_t i = first; i < std::min(first + kLanes, count); ++i) scores[i] = rounded[i - first];
+    store_first(scores + first, round_bf16(total), count - first);
+  }
+}
+
+/// scores[i] = key scale * sum over heads of relu(dot) * weight, the heads in order.
+void combine_fp8_heads(const float* dots, const float* weights, const float* key_scales, int heads, std::int64_t count,
+                       float* scores) {
+  for (std::int64_t first = 0; first < count; first += kLanes) {
+    Floats total = spread(0.0f);
+    for (int head = 0; head < heads; ++head) total += relu(load(dots + head * kKeys + first)) * weights[head];
+    store_first(scores + first, total * load(key_scales + first), count - first);
   }
 }
 
@@ -55,8 +81,10 @@ void score_keys(const IndexShape& shape, const IndexQuery& query, std::int64_t f
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t position = query.range.position(first + i);
     float* key = space.keys + i * space.stride;
+    space.key_scales[i] = 1.0f;
     if (position < query.range.visible) {
-      widen_row(shape.layout, query.keys.row(position), key);
+      widen(shape, query.keys.row(position), key);
+      if (is_fp8(shape)) space.key_scales[i] = row_scale(shape.layout, query.keys.row(position), 0);
     } else {
       std::fill_n(key, space.stride, 0.0f);
     }
@@ -65,7 +93,11 @@ void score_keys(const IndexShape& shape, const IndexQuery& query, std::int64_t f
   add_dots({space.queries, shape.heads, space.stride}, {space.keys, count, space.stride}, shape.layout.width,
            space.dots, kKeys);
   float* scores = query.scores + first;
-  combine_heads(space.dots, query.weights, shape.heads, count, scores);
+  if (is_fp8(shape)) {
+    combine_fp8_heads(space.dots, query.weights, space.key_scales, shape.heads, count, scores);
+  } else {
+    combine_fp4_heads(space.dots, query.weights, shape.heads, count, scores);
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     if (query.range.position(first + i) >= query.range.visible) scores[i] = -std::numeric_limits<float>::infinity();
   }
@@ -77,17 +109,17 @@ void index_score(Context& context, const IndexShape& shape, std::span<const Inde
   const Arena::Scope scope(context.arena());
   const std::span<const IndexTask> tasks = split_queries(context.arena(), queries, kTaskSlots);
   context.reserve_thread_scratch(Workspace::bytes(shape));
-  parallel_for(
-      context, static_cast<std::int64_t>(tasks.size()), kLeastParallelWork, [&](std::int64_t item, int thread) {
-        const IndexTask& task = tasks[static_cast<std::size_t>(item)];
-        const Workspace space(shape, context.thread_scratch<float>(thread));
-        for (int head = 0; head < shape.heads; ++head) {
-          widen_row(shape.layout, task.query->query + head * shape.layout.bytes(), space.queries + head * space.stride);
-        }
-        for (std::int64_t first = task.first; first < task.last; first += kKeys) {
-          score_keys(shape, *task.query, first, std::min(kKeys, task.last - first), space);
-        }
-      });
+  parallel_for(context, static_cast<std::int64_t>(tasks.size()), kLeastParallelWork,
+               [&](std::int64_t item, int thread) {
+                 const IndexTask& task = tasks[static_cast<std::size_t>(item)];
+                 const Workspace space(shape, context.thread_scratch<float>(thread));
+                 for (int head = 0; head < shape.heads; ++head) {
+                   widen(shape, task.query->query + head * shape.layout.bytes(), space.queries + head * space.stride);
+                 }
+                 for (std::int64_t first = task.first; first < task.last; first += kKeys) {
+                   score_keys(shape, *task.query, first, std::min(kKeys, task.last - first), space);
+                 }
+               });
 }
 
 }  // namespace skim::portable

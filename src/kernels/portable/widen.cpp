@@ -1,5 +1,6 @@
 #include "kernels/portable/widen.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "formats/e2m1.hpp"
@@ -23,26 +24,46 @@ void widen_e2m1(const std::uint8_t* packed, std::int64_t count, float scale, flo
   }
 }
 
+void round_all_bf16(float* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = skim::round_bf16(values[i]);
+}
+
 }  // namespace
 
 void widen_row(RowLayout layout, const std::byte* row, float* to) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(row);
   const std::uint8_t* scales = codes + layout.code_bytes();
-  const int group = row_group(layout.format);
-  for (int first = 0; first < layout.width; first += group) {
-    const std::uint8_t scale = scales[first / group];
+  const int size = row_group(layout.format);
+  for (int group = 0; group < layout.groups(); ++group) {
+    const int first = group * size;
     switch (layout.format) {
       case RowFormat::fp8_e8m0:
-        widen_e4m3(codes + first, group, e8m0_to_float(scale), to + first);
+        widen_e4m3(codes + first, size, e8m0_to_float(scales[group]), to + first);
         break;
       case RowFormat::fp4_e4m3:
-        widen_e2m1(codes + first / 2, group, e4m3_to_float(scale), to + first);
+        widen_e2m1(codes + first / 2, size, e4m3_to_float(scales[group]), to + first);
         break;
       case RowFormat::fp4_e8m0:
-        widen_e2m1(codes + first / 2, group, e8m0_to_float(scale), to + first);
+        widen_e2m1(codes + first / 2, size, e8m0_to_float(scales[group]), to + first);
         break;
+      case RowFormat::fp8_f32: {
+        const int count = std::min(size, layout.quantized() - first);
+        widen_e4m3(codes + first, count, row_scale(layout, row, group), to + first);
+        if (layout.fp8_scale == Fp8Scale::float32) round_all_bf16(to + first, count);
+        break;
+      }
     }
   }
+  bf16 value;
+  const std::byte* tail = row + layout.code_bytes() + layout.scale_bytes();
+  for (int i = 0; i < layout.tail; ++i) {
+    std::memcpy(&value, tail + i * static_cast<int>(sizeof(value)), sizeof(value));
+    to[layout.quantized() + i] = to_float(value);
+  }
+}
+
+void widen_codes(RowLayout layout, const std::byte* row, float* to) {
+  widen_e4m3(reinterpret_cast<const std::uint8_t*>(row), layout.quantized(), 1.0f, to);
 }
 
 }  // namespace skim::portable

@@ -50,5 +50,7 @@ inline void widen_e4m3(const std::uint8_t* codes, std::int64_t count, float scal
 
 /// unpack_row, several elements at a time.
 void widen_row(RowLayout layout, const std::byte* row, float* to);
+/// unpack_codes of fp8 rows, several elements at a time.
+void widen_codes(RowLayout layout, const std::byte* row, float* to);
 
 }  // namespace skim::portable

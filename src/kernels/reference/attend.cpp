@@ -1,4 +1,5 @@
-// Attention over the window and the selected rows, after the published sparse_attn_kernel.
+// Attention over the window and the selected rows, after the published sparse_attn_kernel (V4.1) and MLA.forward
+// (V3.2).
 #include <algorithm>
 #include <cmath>
 
@@ -17,6 +18,10 @@ struct HeadState {
   float denominator = 0;
 };
 
+std::int64_t listed_rows(const AttendQuery& query) {
+  return query.window_count + static_cast<std::int64_t>(query.selected.size());
+}
+
 /// Row i of the list: window rows oldest first, then selected rows ascending.
 void widen_row(const AttendShape& shape, const AttendQuery& query, std::int64_t i, float* row) {
   if (i < query.window_count) {
@@ -26,6 +31,8 @@ void widen_row(const AttendShape& shape, const AttendQuery& query, std::int64_t 
     unpack_row(shape.selected_layout, query.selected_rows.row(position), row);
   }
 }
+
+// ---- V4.1: blocks with a running maximum ----------------------------------------------------------------------------
 
 /// Takes `count` widened rows [count, key_width] into the average `out` [value_width] of one head.
 void attend_block(const AttendShape& shape, const bf16* query, const float* rows, std::int64_t count, HeadState& head,
@@ -62,10 +69,11 @@ void finish_head(const AttendShape& shape, int h, HeadState head, const float* a
   }
 }
 
-void attend_query(const AttendShape& shape, const AttendQuery& query, float* rows, float* average, HeadState* heads) {
+void attend_in_blocks(const AttendShape& shape, const AttendQuery& query, float* rows, float* average,
+                      HeadState* heads) {
   std::fill_n(average, static_cast<std::int64_t>(shape.heads) * shape.value_width, 0.0f);
   std::fill_n(heads, shape.heads, HeadState{});
-  const std::int64_t total = query.window_count + static_cast<std::int64_t>(query.selected.size());
+  const std::int64_t total = listed_rows(query);
   for (std::int64_t first = 0; first < total; first += kAttendBlock) {
     const std::int64_t count = std::min<std::int64_t>(kAttendBlock, total - first);
     for (std::int64_t i = 0; i < count; ++i) widen_row(shape, query, first + i, rows + i * shape.key_width);
@@ -80,19 +88,77 @@ void attend_query(const AttendShape& shape, const AttendQuery& query, float* row
   }
 }
 
+// ---- V3.2: one softmax over all rows, bf16 after every step
+// -----------------------------------------------------------
+
+float dot(const bf16* query, const float* row, int first, int last) {
+  float sum = 0;
+  for (int c = first; c < last; ++c) sum += to_float(query[c]) * row[c];
+  return sum;
+}
+
+/// logits[total] of one head become probabilities.
+void soften(float* logits, std::int64_t total) {
+  float maximum = kLowestMaximum, denominator = 0;
+  for (std::int64_t i = 0; i < total; ++i) maximum = std::max(maximum, logits[i]);
+  for (std::int64_t i = 0; i < total; ++i) denominator += logits[i] = std::exp(logits[i] - maximum);
+  for (std::int64_t i = 0; i < total; ++i) logits[i] = round_bf16(logits[i] / denominator);
+}
+
+/// row: [key_width], scratch; logits: [heads, total]; average: [heads, value_width]
+void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* row, float* logits, float* average) {
+  const std::int64_t total = listed_rows(query);
+  for (std::int64_t i = 0; i < total; ++i) {
+    widen_row(shape, query, i, row);
+    for (int h = 0; h < shape.heads; ++h) {
+      const bf16* head = query.query + static_cast<std::int64_t>(h) * shape.key_width;
+      const float value_part = round_bf16(dot(head, row, 0, shape.value_width));
+      const float other_part = round_bf16(dot(head, row, shape.value_width, shape.key_width));
+      logits[h * total + i] = round_bf16(round_bf16(value_part + other_part) * shape.scale);
+    }
+  }
+  std::fill_n(average, static_cast<std::int64_t>(shape.heads) * shape.value_width, 0.0f);
+  for (int h = 0; h < shape.heads; ++h) soften(logits + h * total, total);
+  for (std::int64_t i = 0; i < total; ++i) {
+    widen_row(shape, query, i, row);
+    for (int h = 0; h < shape.heads; ++h) {
+      float* sums = average + static_cast<std::int64_t>(h) * shape.value_width;
+      for (int c = 0; c < shape.value_width; ++c) sums[c] += logits[h * total + i] * row[c];
+    }
+  }
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.heads) * shape.value_width; ++i) {
+    query.out[i] = to_bf16(average[i]);
+  }
+}
+
+std::int64_t longest_list(std::span<const AttendQuery> queries) {
+  std::int64_t longest = 0;
+  for (const AttendQuery& query : queries) longest = std::max(longest, listed_rows(query));
+  return longest;
+}
+
 }  // namespace
 
 void attend(Context& context, const AttendShape& shape, std::span<const AttendQuery> queries) {
-  const std::int64_t row_floats = static_cast<std::int64_t>(kAttendBlock) * shape.key_width;
+  const bool in_blocks = shape.rounding == AttendRounding::exponentials;
+  const std::int64_t row_floats = (in_blocks ? kAttendBlock : 1) * static_cast<std::int64_t>(shape.key_width);
   const std::int64_t average_floats = static_cast<std::int64_t>(shape.heads) * shape.value_width;
-  context.reserve_thread_scratch((row_floats + average_floats) * static_cast<std::int64_t>(sizeof(float)) +
-                                 shape.heads * static_cast<std::int64_t>(sizeof(HeadState)));
+  const std::int64_t state_floats = in_blocks
+                                        ? shape.heads * static_cast<std::int64_t>(sizeof(HeadState) / sizeof(float))
+                                        : shape.heads * longest_list(queries);
+  context.reserve_thread_scratch((row_floats + average_floats + state_floats) *
+                                 static_cast<std::int64_t>(sizeof(float)));
   parallel_for(context, static_cast<std::int64_t>(queries.size()), kAttendBlock * average_floats,
                [&](std::int64_t i, int thread) {
                  float* rows = context.thread_scratch<float>(thread);
                  float* average = rows + row_floats;
-                 auto* heads = reinterpret_cast<HeadState*>(average + average_floats);
-                 attend_query(shape, queries[static_cast<std::size_t>(i)], rows, average, heads);
+                 float* state = average + average_floats;
+                 const AttendQuery& query = queries[static_cast<std::size_t>(i)];
+                 if (in_blocks) {
+                   attend_in_blocks(shape, query, rows, average, reinterpret_cast<HeadState*>(state));
+                 } else {
+                   attend_at_once(shape, query, rows, state, average);
+                 }
                });
 }
 

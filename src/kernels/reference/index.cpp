@@ -1,5 +1,5 @@
-// Index scores with the published rounding: published Indexer.forward. Work is split into stretches of one query's
-// slots, so that a single query over a long context keeps every thread busy.
+// Index scores with the published rounding: published Indexer.forward, fp8_index. Work is split into stretches of one
+// query's slots, so that a single query over a long context keeps every thread busy.
 #include <algorithm>
 #include <limits>
 
@@ -13,17 +13,42 @@ namespace {
 
 constexpr std::int64_t kSlotsPerTask = 512;
 
+bool is_fp8(const IndexShape& shape) { return shape.layout.format == RowFormat::fp8_f32; }
+
+/// What enters the dots: values, or the codes alone of fp8_f32 rows.
+void widen(const IndexShape& shape, const std::byte* row, float* wide) {
+  if (is_fp8(shape)) {
+    unpack_codes(shape.layout, row, wide);
+  } else {
+    unpack_row(shape.layout, row, wide);
+  }
+}
+
+float dot(const float* query, const float* key, int width) {
+  float sum = 0;
+  for (int i = 0; i < width; ++i) sum += query[i] * key[i];
+  return sum;
+}
+
 /// queries: [heads, width] and key: [width], both widened.
-float score_key(const IndexShape& shape, const float* queries, const float* weights, const float* key) {
+float score_fp4_key(const IndexShape& shape, const float* queries, const float* weights, const float* key) {
   float total = 0;
   for (int head = 0; head < shape.heads; ++head) {
-    const float* query = queries + static_cast<std::int64_t>(head) * shape.layout.width;
-    float dot = 0;
-    for (int i = 0; i < shape.layout.width; ++i) dot += query[i] * key[i];
-    const float positive = std::max(round_bf16(dot), 0.0f);
-    total += round_bf16(positive * weights[head]);
+    const float product = dot(queries + std::int64_t{head} * shape.layout.width, key, shape.layout.width);
+    total += round_bf16(std::max(round_bf16(product), 0.0f) * weights[head]);
   }
   return round_bf16(total);
+}
+
+/// queries: [heads, width] and key: [width], codes.
+float score_fp8_key(const IndexShape& shape, const float* queries, const float* weights, const float* key,
+                    float key_scale) {
+  float total = 0;
+  for (int head = 0; head < shape.heads; ++head) {
+    const float product = dot(queries + std::int64_t{head} * shape.layout.width, key, shape.layout.width);
+    total += std::max(product, 0.0f) * weights[head];
+  }
+  return total * key_scale;
 }
 
 }  // namespace
@@ -39,7 +64,7 @@ void index_score(Context& context, const IndexShape& shape, std::span<const Inde
                  float* heads = context.thread_scratch<float>(thread);
                  float* key = heads + shape.heads * width;
                  for (int head = 0; head < shape.heads; ++head) {
-                   unpack_row(shape.layout, query->query + head * shape.layout.bytes(), heads + head * width);
+                   widen(shape, query->query + head * shape.layout.bytes(), heads + head * width);
                  }
                  for (std::int64_t slot = first; slot < last; ++slot) {
                    const std::int64_t position = query->range.position(slot);
@@ -47,8 +72,11 @@ void index_score(Context& context, const IndexShape& shape, std::span<const Inde
                      query->scores[slot] = -std::numeric_limits<float>::infinity();
                      continue;
                    }
-                   unpack_row(shape.layout, query->keys.row(position), key);
-                   query->scores[slot] = score_key(shape, heads, query->weights, key);
+                   const std::byte* row = query->keys.row(position);
+                   widen(shape, row, key);
+                   query->scores[slot] =
+                       is_fp8(shape) ? score_fp8_key(shape, heads, query->weights, key, row_scale(shape.layout, row, 0))
+                                     : score_fp4_key(shape, heads, query->weights, key);
                  }
                });
 }

@@ -66,7 +66,24 @@ float sum_terms(std::int64_t count, Term term) {
   return total;
 }
 
-float dot_fp8(const QuantizedInput& input, std::int64_t row, const Weight& weight, std::int64_t column) {
+/// Scales that are no powers of two multiply whole groups, as published.
+float dot_fp8_f32(const QuantizedInput& input, std::int64_t row, const Weight& weight, std::int64_t column) {
+  const WeightFormat& format = weight.format;
+  const std::uint8_t* x = input.codes.row(row);
+  const std::uint8_t* w = weight.values.as<std::uint8_t>() + column * format.in;
+  float total = 0;
+  for (std::int64_t group = 0; group < format.block_columns(); ++group) {
+    const std::int64_t first = group * format.block;
+    const float sum = sum_terms(std::min<std::int64_t>(format.block, format.in - first), [&](std::int64_t k) {
+      return e4m3_to_float(x[first + k]) * e4m3_to_float(w[first + k]);
+    });
+    total += sum * (input.scales(row, group) * weight_scale(weight, column / format.block, group));
+  }
+  return total;
+}
+
+/// Power-of-two scales may as well multiply each term.
+float dot_fp8_e8m0(const QuantizedInput& input, std::int64_t row, const Weight& weight, std::int64_t column) {
   const WeightFormat& format = weight.format;
   const std::uint8_t* x = input.codes.row(row);
   const std::uint8_t* w = weight.values.as<std::uint8_t>() + column * format.in;
@@ -97,8 +114,10 @@ void multiply(Context& context, View<const bf16, 2> x, const Weight& weight, Sto
   parallel_for(context, format.out, x.shape[0] * format.in, [&](std::int64_t column, int) {
     for (std::int64_t row = 0; row < x.shape[0]; ++row) {
       float sum;
-      if (format.is_fp8()) {
-        sum = dot_fp8(input, row, weight, column);
+      if (format.kind == WeightKind::fp8_e8m0) {
+        sum = dot_fp8_e8m0(input, row, weight, column);
+      } else if (format.kind == WeightKind::fp8_f32) {
+        sum = dot_fp8_f32(input, row, weight, column);
       } else if (format.kind == WeightKind::bf16) {
         sum = dot_bf16(x.row(row), weight.values.as<bf16>() + column * format.in, format.in);
       } else {

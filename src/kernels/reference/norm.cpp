@@ -19,4 +19,23 @@ void rms_norm(Context& context, View<const bf16, 2> x, const float* weight, floa
   });
 }
 
+void layer_norm(Context& context, View<const bf16, 2> x, const float* weight, const float* bias, float eps,
+                View<bf16, 2> y) {
+  const std::int64_t width = x.shape[1];
+  parallel_for(context, x.shape[0], 6 * width, [&](std::int64_t row, int) {
+    float sum = 0;
+    for (std::int64_t i = 0; i < width; ++i) sum += to_float(x(row, i));
+    const float mean = sum / static_cast<float>(width);
+    float squares = 0;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float centered = to_float(x(row, i)) - mean;
+      squares += centered * centered;
+    }
+    const float inverse = 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
+    for (std::int64_t i = 0; i < width; ++i) {
+      y(row, i) = to_bf16((to_float(x(row, i)) - mean) * inverse * weight[i] + bias[i]);
+    }
+  });
+}
+
 }  // namespace skim::reference

@@ -1,20 +1,12 @@
-// Which compressed positions each query attends to: docs/v41.md, steps 4 to 6.
-#include <algorithm>
-#include <cmath>
+#include "attention/select.hpp"
 
-#include "attention/layer_run.hpp"
-#include "formats/bf16.hpp"
+#include <algorithm>
+#include <string>
+
 #include "skim/error.hpp"
 
 namespace skim {
 namespace {
-
-/// Queries and head weights of a tile, as the score kernel wants them.
-struct IndexInput {
-  IndexShape shape;
-  const std::byte* queries = nullptr;  ///< [rows, heads] packed rows.
-  View<float, 2> weights;              ///< [rows, heads]
-};
 
 /// Query row of the tile with what it may look at.
 struct IndexRow {
@@ -35,49 +27,12 @@ std::vector<IndexRow> index_rows(const LayerRun& run, const Tile& tile) {
   return rows;
 }
 
-void show_queries(const LayerRun& run, const Tile& tile, const IndexInput& input) {
-  if (!run.traces("index_q")) return;
-  const Arena::Scope scope(run.arena());
-  const std::int64_t width = input.shape.layout.width;
-  const auto rows = run.arena().tensor<bf16, 2>({tile.rows, input.shape.heads * width});
-  for (std::int64_t i = 0; i < tile.rows * input.shape.heads; ++i) {
-    unpack_row(input.shape.layout, input.queries + i * input.shape.layout.bytes(), rows.data + i * width);
-  }
-  run.show("index_q", tile, rows);
-}
-
-IndexInput make_queries(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View<const bf16, 2> qr) {
-  const int heads = run.config.index_n_heads, width = run.config.index_head_dim;
-  IndexInput input{{heads, {RowFormat::fp4_e8m0, width}}, nullptr, {}};
-  const auto query = run.arena().tensor<bf16, 2>({tile.rows, std::int64_t{heads} * width});
-  run.kernels.linear(run.context(), qr, run.weights.indexer->wq_b, query);
-  run.rotate(query, width, run.angles(tile.positions), false);
-
-  const std::int64_t row_bytes = input.shape.layout.bytes(), count = tile.rows * heads;
-  std::byte* packed = run.arena().take<std::byte>(count * row_bytes);
-  run.kernels.pack_rows(run.context(), input.shape.layout, View<const bf16, 2>(query.data, {count, width}),
-                        {&packed, count, row_bytes}, 0);
-  input.queries = packed;
-  show_queries(run, tile, input);
-
-  // The published code multiplies the bf16 projection by the scale in bf16.
-  const auto scale = static_cast<float>(std::pow(width, -0.5) * std::pow(heads, -0.5));
-  const auto weights = run.arena().tensor<bf16, 2>({tile.rows, heads});
-  run.kernels.linear(run.context(), x, run.weights.indexer->weights_proj, weights);
-  input.weights = run.arena().tensor<float, 2>({tile.rows, heads});
-  for (std::int64_t i = 0; i < tile.rows * heads; ++i) {
-    weights.data[i] = to_bf16(to_float(weights.data[i]) * scale);
-    input.weights.data[i] = to_float(weights.data[i]);
-  }
-  run.show("index_weights", tile, weights);
-  return input;
-}
-
 /// Some queries of a tile whose scores are in memory at the same time.
 class ScoreTile {
  public:
-  ScoreTile(const LayerRun& run, const Tile& tile, const IndexInput& input, std::span<const IndexRow> rows)
-      : run_(run), tile_(tile), input_(input), rows_(rows) {}
+  ScoreTile(const LayerRun& run, const Tile& tile, const IndexInput& input, const SelectionLimits& limits,
+            std::span<const IndexRow> rows)
+      : run_(run), tile_(tile), input_(input), limits_(limits), rows_(rows) {}
 
   void process() {
     const Arena::Scope scope(run_.arena());
@@ -105,7 +60,7 @@ class ScoreTile {
     const Publication& candidates = run_.batch.candidates.at(run_.role.candidate_source);
     std::vector<IndexRange> ranges;
     for (const IndexRow& row : rows_) {
-      ranges.push_back({row.visible, true, candidates.list(token(row)), run_.config.candidate_block_size});
+      ranges.push_back({row.visible, true, candidates.list(token(row)), limits_.candidate_block_size});
     }
     return ranges;
   }
@@ -144,12 +99,12 @@ class ScoreTile {
     Publication& published = run_.batch.candidates.at(run_.layer);
     std::vector<BlockQuery> queries;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      queries.push_back({scores_[i], run_.config.candidate_block_size, run_.config.candidate_topk_blocks,
+      queries.push_back({scores_[i], limits_.candidate_block_size, limits_.candidate_topk_blocks,
                          published.entries(token(rows_[i])), published.count(token(rows_[i]))});
     }
     run_.kernels.select_blocks(run_.context(), queries);
     for (const IndexRow& row : rows_) {
-      const std::int64_t size = run_.config.candidate_block_size;
+      const std::int64_t size = limits_.candidate_block_size;
       offer(published, row, (row.visible + size - 1) / size, &Trace::candidates);
     }
   }
@@ -158,8 +113,8 @@ class ScoreTile {
     Publication& published = run_.batch.selections.at(run_.layer);
     std::vector<TopkQuery> queries;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      queries.push_back({scores_[i], ranges_[i], run_.config.index_topk, published.entries(token(rows_[i])),
-                         published.count(token(rows_[i]))});
+      queries.push_back(
+          {scores_[i], ranges_[i], limits_.topk, published.entries(token(rows_[i])), published.count(token(rows_[i]))});
     }
     run_.kernels.select_topk(run_.context(), queries);
     for (const IndexRow& row : rows_) offer(published, row, row.visible, &Trace::selection);
@@ -191,34 +146,59 @@ class ScoreTile {
   const LayerRun& run_;
   const Tile& tile_;
   const IndexInput& input_;
+  const SelectionLimits& limits_;
   std::span<const IndexRow> rows_;
   std::vector<IndexRange> ranges_;
   std::vector<std::span<float>> scores_;
 };
 
 /// Scores of one query, at most.
-std::int64_t score_bytes(const LayerRun& run, const IndexRow& row) {
+std::int64_t score_bytes(const LayerRun& run, const SelectionLimits& limits, const IndexRow& row) {
   std::int64_t slots = row.visible;
   if (run.role.candidate_source >= 0 && !run.watches_scores) {
-    slots = std::min(slots, std::int64_t{run.config.candidate_topk_blocks} * run.config.candidate_block_size);
+    slots = std::min(slots, std::int64_t{limits.candidate_topk_blocks} * limits.candidate_block_size);
   }
   return slots * static_cast<std::int64_t>(sizeof(float)) + 64;
 }
 
+/// Positions that the last query of the longest sequence sees.
+std::int64_t most_visible(const LayerRun& run) {
+  std::int64_t most = 0;
+  for (const BatchSequence& entry : run.batch.sequences) {
+    most = std::max(most, (entry.start + entry.tokens) / run.role.ratio);
+  }
+  return most;
+}
+
 }  // namespace
 
-void select(const LayerRun& run, const Tile& tile, View<const bf16, 2> x, View<const bf16, 2> qr) {
-  const Arena::Scope scope(run.arena());
-  const IndexInput input = make_queries(run, tile, x, qr);
+IndexInput pack_queries(const LayerRun& run, const IndexShape& shape, View<const bf16, 2> queries) {
+  const std::int64_t row_bytes = shape.layout.bytes(), count = queries.shape[0] * shape.heads;
+  std::byte* packed = run.arena().take<std::byte>(count * row_bytes);
+  run.kernels.pack_rows(run.context(), shape.layout, View<const bf16, 2>(queries.data, {count, shape.layout.width}),
+                        {&packed, count, row_bytes}, 0);
+  return {shape, packed, {}};
+}
+
+void prepare_selection(const LayerRun& run, const SelectionLimits& limits) {
+  const std::int64_t visible = most_visible(run);
+  run.batch.selections[run.layer] = Publication(run.batch.tokens, std::min<std::int64_t>(limits.topk, visible));
+  if (!run.role.is_candidate_source) return;
+  const std::int64_t blocks = visible / limits.candidate_block_size + 1;
+  run.batch.candidates[run.layer] =
+      Publication(run.batch.tokens, std::min<std::int64_t>(limits.candidate_topk_blocks, blocks));
+}
+
+void select(const LayerRun& run, const Tile& tile, const IndexInput& input, const SelectionLimits& limits) {
   const std::vector<IndexRow> rows = index_rows(run, tile);
   const std::int64_t budget = run.batch.cache->options.workspace_bytes / 2;
   for (std::size_t first = 0; first < rows.size();) {
     std::size_t last = first + 1;
-    std::int64_t bytes = score_bytes(run, rows[first]);
-    while (last < rows.size() && bytes + score_bytes(run, rows[last]) <= budget) {
-      bytes += score_bytes(run, rows[last++]);
+    std::int64_t bytes = score_bytes(run, limits, rows[first]);
+    while (last < rows.size() && bytes + score_bytes(run, limits, rows[last]) <= budget) {
+      bytes += score_bytes(run, limits, rows[last++]);
     }
-    ScoreTile(run, tile, input, std::span(rows).subspan(first, last - first)).process();
+    ScoreTile(run, tile, input, limits, std::span(rows).subspan(first, last - first)).process();
     first = last;
   }
 }

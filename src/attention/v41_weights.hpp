@@ -5,8 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "attention/layer_loader.hpp"
 #include "kernels/kernels.hpp"
-#include "skim/checkpoint.hpp"
+#include "skim/config.hpp"
 
 namespace skim {
 
@@ -23,7 +24,7 @@ struct IndexerWeights {
   Weight weights_proj;  ///< [index_n_heads, dim]
 };
 
-struct LayerWeights {
+struct V41Weights {
   Weight wq_a;                                  ///< [q_lora_rank, dim]
   std::vector<float> q_norm;                    ///< [q_lora_rank]
   Weight wq_b;                                  ///< [n_heads * head_dim, q_lora_rank]
@@ -38,7 +39,6 @@ struct LayerWeights {
   std::int64_t bytes() const;
 };
 
-/// Packs the tensors of a layer, which were found to be there and of the right shape and dtype.
-LayerWeights load_layer(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory);
+V41Weights load_v41_weights(const LayerLoader& load, const V41Config& config, const LayerRole& role);
 
 }  // namespace skim

@@ -1,0 +1,33 @@
+// Which positions each query attends to: scores, candidate blocks, top-k.
+#pragma once
+
+#include <cstddef>
+
+#include "attention/layer_run.hpp"
+
+namespace skim {
+
+/// How much a query may choose.
+struct SelectionLimits {
+  int topk = 0;
+  int candidate_topk_blocks = 0;  ///< Of a layer that publishes candidate blocks, or chooses within them.
+  int candidate_block_size = 1;
+};
+
+/// Queries and head weights of a tile, as the score kernel wants them.
+struct IndexInput {
+  IndexShape shape;
+  const std::byte* queries = nullptr;  ///< [rows, heads] packed rows.
+  View<float, 2> weights;              ///< [rows, heads]
+};
+
+/// Packs queries [rows, heads * width] into the arena.
+IndexInput pack_queries(const LayerRun& run, const IndexShape& shape, View<const bf16, 2> queries);
+
+/// Makes room in the batch for what the layer's queries select. Before the first tile.
+void prepare_selection(const LayerRun& run, const SelectionLimits& limits);
+
+/// Scores the keys of the layer's source and publishes candidate blocks and selections of the tile's queries.
+void select(const LayerRun& run, const Tile& tile, const IndexInput& input, const SelectionLimits& limits);
+
+}  // namespace skim

@@ -1,0 +1,63 @@
+#include "attention/v41_weights.hpp"
+
+#include <string>
+
+namespace skim {
+namespace {
+
+/// Equal shares of the rows, each a matrix of its own.
+std::vector<Weight> row_groups(const LayerLoader& load, const std::string& name, int groups) {
+  const Matrix matrix = load.matrix(name);
+  const std::int64_t rows = matrix.rows / groups;
+  std::vector<Weight> weights;
+  for (int group = 0; group < groups; ++group) {
+    weights.push_back(load.pack(matrix.row(group * rows), rows, matrix.columns));
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::int64_t V41Weights::bytes() const {
+  std::int64_t total = wq_a.bytes() + wq_b.bytes() + wkv.bytes() + wo_b.bytes();
+  for (const Weight& group : wo_a) total += group.bytes();
+  if (compressor) {
+    total += compressor->wkv.bytes() + compressor->wk.bytes() + (compressor->wgate ? compressor->wgate->bytes() : 0);
+  }
+  if (indexer) total += indexer->wq_b.bytes() + indexer->weights_proj.bytes();
+  return total;
+}
+
+V41Weights load_v41_weights(const LayerLoader& load, const V41Config& config, const LayerRole& role) {
+  V41Weights weights{
+      .wq_a = load.weight("wq_a.weight"),
+      .q_norm = load.vector("q_norm.weight"),
+      .wq_b = load.weight("wq_b.weight"),
+      .wkv = load.weight("wkv.weight"),
+      .kv_norm = load.vector("kv_norm.weight"),
+      .sink = load.vector("attn_sink"),
+      .wo_a = row_groups(load, "wo_a.weight", config.o_groups),
+      .wo_b = load.weight("wo_b.weight"),
+      .compressor = {},
+      .indexer = {},
+  };
+  if (role.role == Role::full) {
+    weights.compressor = CompressorWeights{
+        .wkv = load.weight("compressor.wkv.weight"),
+        .wgate = {},
+        .norm = load.vector("compressor.norm.weight"),
+        .wk = load.weight("indexer.wk.weight"),
+        .k_norm = load.vector("indexer.k_norm.weight"),
+    };
+    if (role.ratio > 1) weights.compressor->wgate = load.weight("compressor.wgate.weight");
+  }
+  if (role.role == Role::full || role.role == Role::reindex) {
+    weights.indexer = IndexerWeights{
+        .wq_b = load.weight("indexer.wq_b.weight"),
+        .weights_proj = load.weight("indexer.weights_proj.weight"),
+    };
+  }
+  return weights;
+}
+
+}  // namespace skim
