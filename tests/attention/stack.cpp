@@ -231,6 +231,13 @@ std::vector<bf16> hidden_state(const std::string& sequence, int layer, std::int6
 }
 
 void Tape::rows(const TraceRows& event) {
+  if (event.floats.data != nullptr) {
+    auto& rows = floats_[{event.layer, std::string(event.name)}];
+    for (std::int64_t i = 0; i < event.floats.shape[0] && event.sequence == 0; ++i) {
+      rows[event.first + i].assign(event.floats.row(i), event.floats.row(i) + event.floats.shape[1]);
+    }
+    return;
+  }
   Rows& rows = rows_[{event.layer, std::string(event.name), event.sequence}];
   for (std::int64_t i = 0; i < event.rows.shape[0]; ++i) {
     rows[event.first + i].assign(event.rows.row(i), event.rows.row(i) + event.rows.shape[1]);

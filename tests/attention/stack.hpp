@@ -50,12 +50,17 @@ class Tape final : public Trace {
 
   /// Empty if the tensor was not shown.
   const Rows& tensor(int layer, const std::string& name, int sequence = 0) { return rows_[{layer, name, sequence}]; }
+  /// The same of a tensor kept in float32, of sequence 0.
+  const std::map<std::int64_t, std::vector<float>>& floats(int layer, const std::string& name) {
+    return floats_[{layer, name}];
+  }
   const std::vector<float>& score_row(int layer, std::int64_t position) { return scores_[{layer, position}]; }
   std::int64_t limit(int layer, std::int64_t position) const { return limits_.at({layer, position}); }
 
  private:
   std::set<std::string, std::less<>> names_;
   std::map<std::tuple<int, std::string, int>, Rows> rows_;
+  std::map<std::pair<int, std::string>, std::map<std::int64_t, std::vector<float>>> floats_;
   std::map<std::pair<int, std::int64_t>, std::vector<float>> scores_;
   std::map<std::pair<int, std::int64_t>, std::int64_t> limits_;
 };
