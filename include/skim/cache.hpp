@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "skim/model.hpp"
@@ -19,13 +21,21 @@ struct SequenceId {
 };
 
 struct CacheOptions {
-  std::int64_t max_tokens = 1 << 20;         ///< Longest sequence. V3.2: decides on YaRN.
-  std::int64_t max_sequences = 1 << 16;      ///< Sequences at one time.
-  std::int64_t max_bytes = 0;                ///< Limit for bytes(); 0: none.
-  std::int64_t page_rows = 256;              ///< Compressed rows and index keys are allocated this many at a time.
+  std::int64_t max_tokens = 1 << 20;     ///< Longest sequence. V3.2: decides on YaRN.
+  std::int64_t max_sequences = 1 << 16;  ///< Sequences at one time.
+  std::int64_t max_bytes = 0;            ///< Limit for bytes(); 0: none.
+  std::int64_t rollback = 0;             ///< Latest tokens of a sequence that can be taken back: see Batch::commit and
+                                         ///< KvCache::restorable.
+  std::int64_t page_rows = 256;          ///< Compressed rows and index keys are allocated this many at a time.
   std::int64_t workspace_bytes = 256 << 20;  ///< Wanted for activations and scores of a forward call (one token always
                                              ///< fits). Scratch of threads and published selections come on top.
   int threads = 0;                           ///< Threads of a forward call; 0: one per processor.
+};
+
+/// Lengths first, first + 1, ..., last.
+struct LengthRange {
+  std::int64_t first = 0, last = 0;
+  friend bool operator==(LengthRange, LengthRange) = default;
 };
 
 /// Tokens to append to one sequence.
@@ -46,6 +56,12 @@ class Batch {
   std::int64_t tokens() const;
   /// Makes the tokens part of their sequences. Throws Error{wrong_order} naming a layer of the model that has not run.
   void commit();
+  /// Makes the first `accepted` tokens of one sequence part of it, exactly as if only those had been fed, and takes it
+  /// out of the batch. Sequences that are still in the batch when it is destroyed stay as they were. After the first
+  /// commit no layer can run any more. Throws Error{wrong_order} as above or if the sequence is committed already,
+  /// Error{invalid_argument} if it is not in the batch or has fewer tokens in it, Error{limit_exceeded} if some tokens
+  /// are accepted and more than CacheOptions::rollback rejected (V4.1; V3.2 can reject any number).
+  void commit(SequenceId sequence, std::int64_t accepted);
 
   struct Impl;
   explicit Batch(std::unique_ptr<Impl> impl);
@@ -73,6 +89,19 @@ class KvCache {
   /// Committed tokens. Throws Error{invalid_argument} if the sequence does not exist.
   std::int64_t length(SequenceId sequence) const;
 
+  /// A new sequence that begins with the first `tokens` tokens of another (default: all) and shares their pages; a page
+  /// is copied when one of both continues it. Neither time nor memory depends on how many tokens are shared.
+  /// Throws Error{invalid_argument} naming the lengths that can be restored, Error{limit_exceeded}, Error{wrong_order}
+  /// if the sequence is in a batch, Error{out_of_memory}.
+  SequenceId fork(SequenceId sequence);
+  SequenceId fork(SequenceId sequence, std::int64_t tokens);
+  /// Forgets the tokens behind the first `tokens`. Throws like fork; then nothing has changed.
+  void truncate(SequenceId sequence, std::int64_t tokens);
+  /// Lengths to which a sequence can be truncated and at which it can be forked, ascending. V3.2: all up to its own.
+  /// V4.1: 0, and those whose window and unfinished groups are still there: its own length, as a rule the
+  /// rollback + 1 before it, and further back lengths that the ring still covers and that leave no group unfinished.
+  std::vector<LengthRange> restorable(SequenceId sequence) const;
+
   /// Starts a batch. Everything is checked and allocated first: after an error nothing has changed.
   /// Throws Error{invalid_argument} (no entries, fewer than one token, unknown or repeated sequence),
   /// Error{wrong_order} (sequence in another batch), Error{limit_exceeded} naming the limit and the need,
@@ -82,7 +111,14 @@ class KvCache {
     return begin(std::span<const BatchEntry>(entries.begin(), entries.size()));
   }
 
-  /// Bytes that sequences occupy now: pages, window rings, unfinished groups.
+  /// Why begin would refuse these entries now; nothing if it would not.
+  std::optional<std::string> admission_problem(std::span<const BatchEntry> entries) const;
+  bool can_admit(std::span<const BatchEntry> entries) const { return !admission_problem(entries).has_value(); }
+  bool can_admit(std::initializer_list<BatchEntry> entries) const {
+    return can_admit(std::span<const BatchEntry>(entries.begin(), entries.size()));
+  }
+
+  /// Bytes that sequences occupy now: pages (a shared one once), window rings, unfinished groups.
   std::int64_t bytes() const;
   /// Bytes of batches and scratch that come on top. Not while a forward call runs.
   std::int64_t workspace_bytes() const;
@@ -105,6 +141,6 @@ struct CacheCost {
   }
 };
 /// Cost of one sequence over these layers. Throws Error{invalid_argument} for a layer that does not exist.
-CacheCost cache_cost(const Config& config, std::span<const int> layers);
+CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback = 0);
 
 }  // namespace skim

@@ -20,13 +20,13 @@ void copy_row(View<const float, 2> from, std::int64_t row, float* to) {
 GroupInput gather(const V41Run& run, const TilePiece& piece, View<const float, 2> kv, View<const float, 2> score) {
   const std::int64_t width = run.config.head_dim;
   const std::int64_t waiting = piece.position % run.role.ratio;
-  const float* open = run.batch.sequences[static_cast<std::size_t>(piece.sequence)].layers[run.slot].open.as<float>();
+  const BatchSequence& sequence = run.batch.sequences[static_cast<std::size_t>(piece.sequence)];
   GroupInput input{run.arena().tensor<float, 2>({waiting + piece.rows, width}),
                    run.arena().tensor<float, 2>({waiting + piece.rows, width})};
-  const View<const float, 2> open_rows(open, {waiting, 2 * width});
   for (std::int64_t i = 0; i < waiting; ++i) {
-    copy_row({open_rows.row(i), {1, width}}, 0, input.kv.row(i));
-    copy_row({open_rows.row(i) + width, {1, width}}, 0, input.score.row(i));
+    const float* row = sequence.open_row(run.layout(), run.slot, piece.position - waiting + i);
+    copy_row({row, {1, width}}, 0, input.kv.row(i));
+    copy_row({row + width, {1, width}}, 0, input.score.row(i));
   }
   for (std::int64_t i = 0; i < piece.rows; ++i) {
     copy_row(kv, piece.first_row + i, input.kv.row(waiting + i));
@@ -35,13 +35,15 @@ GroupInput gather(const V41Run& run, const TilePiece& piece, View<const float, 2
   return input;
 }
 
-/// Rows behind the last whole group wait in the batch.
-void keep_open(const V41Run& run, const TilePiece& piece, const GroupInput& input, std::int64_t used) {
+/// The last rows wait in the batch: for the next tile, and for wherever the accepted tokens end.
+void keep_open(const V41Run& run, const TilePiece& piece, View<const float, 2> kv, View<const float, 2> score) {
   const std::int64_t width = run.config.head_dim;
-  float* open = run.batch.sequences[static_cast<std::size_t>(piece.sequence)].layers[run.slot].open.as<float>();
-  for (std::int64_t i = used; i < input.kv.shape[0]; ++i) {
-    copy_row(input.kv, i, open + (i - used) * 2 * width);
-    copy_row(input.score, i, open + (i - used) * 2 * width + width);
+  const BatchSequence& sequence = run.batch.sequences[static_cast<std::size_t>(piece.sequence)];
+  const std::int64_t first = std::max<std::int64_t>(0, piece.rows - sequence.layers[run.slot].open_rows);
+  for (std::int64_t i = first; i < piece.rows; ++i) {
+    float* row = sequence.open_row(run.layout(), run.slot, piece.position + i);
+    copy_row(kv, piece.first_row + i, row);
+    copy_row(score, piece.first_row + i, row + width);
   }
 }
 
@@ -60,7 +62,7 @@ void pool(const V41Run& run, const Tile& tile, View<const bf16, 2> x, const std:
     run.kernels.pool_groups(run.context(), View<const float, 3>(input.kv.data, {count, ratio, width}),
                             View<const float, 3>(input.score.data, {count, ratio, width}),
                             latent.rows(closed[i].first_row, count));
-    keep_open(run, tile.pieces[i], input, count * ratio);
+    keep_open(run, tile.pieces[i], kv, score);
   }
 }
 

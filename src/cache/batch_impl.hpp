@@ -19,18 +19,23 @@ struct StagedLayer {
   Buffer window;  ///< Packed window rows of positions [window_first, window_first + window_rows).
   std::int64_t window_first = 0;
   std::int64_t window_rows = 0;
-  Buffer open;  ///< Rows of the unfinished group, as LayerCache::open.
+  Buffer open;  ///< [open_rows, open_floats] of the last new tokens, position p in slot p mod open_rows.
+  std::int64_t open_rows = 0;
 };
 
 struct BatchSequence {
+  SequenceId id;
   Sequence* sequence = nullptr;
   std::int64_t start = 0;  ///< Position of the first new token.
   std::int64_t tokens = 0;
   std::int64_t first_token = 0;  ///< Row of the first new token in the batch.
   std::vector<StagedLayer> layers;
+  bool committed = false;
 
   /// Window rows of a layer as a query of this batch sees them.
   WindowRows window(const LayerLayout& layout, std::size_t slot) const;
+  /// Floats that a recent token waits with for its group to close: one of the last before `start`, or a new one.
+  float* open_row(const LayerLayout& layout, std::size_t slot, std::int64_t position) const;
 };
 
 /// Ascending lists of positions or block numbers, one per token of the batch.
@@ -63,7 +68,7 @@ struct Batch::Impl {
   std::vector<bool> ran;                  ///< By slot of the layout.
   std::map<int, Publication> selections;  ///< By index source.
   std::map<int, Publication> candidates;  ///< By candidate source.
-  bool committed = false;
+  bool committed = false;                 ///< At least one of the sequences.
 
   Impl() = default;
   ~Impl();
@@ -71,10 +76,15 @@ struct Batch::Impl {
   Impl& operator=(const Impl&) = delete;
 
   const CacheLayout& layout() const { return *cache->layout; }
-  /// Space for the new window rows of a layer, and its unfinished groups as committed.
+  /// Space for the new rows of a layer that commit will put into rings.
   void stage(std::size_t slot);
   /// Keeps only the staged window rows that commit will need.
   void trim(std::size_t slot);
+  /// Throws Error{invalid_argument, wrong_order} if the sequence is not in the batch, or no longer.
+  BatchSequence& find(SequenceId id);
+  void require_all_ran() const;
+  /// Makes the first `accepted` tokens part of the sequence.
+  void commit(BatchSequence& entry, std::int64_t accepted);
   std::int64_t staged_bytes() const;
 };
 

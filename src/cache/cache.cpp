@@ -26,6 +26,7 @@ void check_options(const CacheOptions& options) {
   check_range("page_rows", options.page_rows, 1, 1 << 20);
   check_range("workspace_bytes", options.workspace_bytes, 0, most);
   check_range("threads", options.threads, 0, 4096);
+  check_range("rollback", options.rollback, 0, 1 << 24);
 }
 
 [[noreturn]] void over_limit(std::string_view limit, std::int64_t allowed, std::int64_t needed) {
@@ -58,17 +59,39 @@ std::vector<BatchSequence> plan_batch(KvCache::Impl& cache, std::span<const Batc
                   fmt::format("cache: max_tokens is {}, but sequence {} holds {} and would get {} more",
                               cache.options.max_tokens, entry.sequence.value, sequence.length, entry.tokens));
     }
-    plan.push_back(
-        {&sequence, sequence.length, entry.tokens, tokens, std::vector<StagedLayer>(cache.layout->layers.size())});
+    plan.push_back({entry.sequence, &sequence, sequence.length, entry.tokens, tokens,
+                    std::vector<StagedLayer>(cache.layout->layers.size())});
     tokens += entry.tokens;
   }
   return plan;
 }
 
+/// Bytes that the batch would allocate for its sequences.
+std::int64_t bytes_to_grow(const KvCache::Impl& cache, const std::vector<BatchSequence>& plan) {
+  std::int64_t bytes = 0;
+  for (const BatchSequence& entry : plan) {
+    bytes += entry.sequence->bytes_to_grow(*cache.layout, entry.start + entry.tokens);
+  }
+  return bytes;
+}
+
+void require_restorable(const CacheLayout& layout, const Sequence& sequence, SequenceId id, std::int64_t tokens) {
+  if (sequence.can_restore(layout, tokens)) return;
+  std::string lengths;
+  for (const LengthRange& range : sequence.restorable(layout)) {
+    if (!lengths.empty()) lengths += ", ";
+    lengths +=
+        range.first == range.last ? std::to_string(range.first) : fmt::format("{} to {}", range.first, range.last);
+  }
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("cache: sequence {} cannot be restored at {} tokens; it can at: {}", id.value, tokens, lengths));
+}
+
 }  // namespace
 
 KvCache::Impl::Impl(std::shared_ptr<const CacheLayout> cache_layout, const CacheOptions& cache_options)
-    : layout(std::move(cache_layout)), options(cache_options) {
+    : layout(std::move(cache_layout)), options(cache_options), memory(*layout->memory) {
   check_options(options);
 }
 
@@ -100,23 +123,61 @@ KvCache::KvCache(KvCache&&) noexcept = default;
 KvCache& KvCache::operator=(KvCache&&) noexcept = default;
 KvCache::~KvCache() = default;
 
+Sequence& KvCache::Impl::find_idle(SequenceId id) {
+  Sequence& sequence = find(id);
+  if (!sequence.in_batch) return sequence;
+  throw Error(ErrorCode::wrong_order, fmt::format("cache: sequence {} is part of a batch", id.value));
+}
+
+void KvCache::Impl::check_room_for_sequence() const {
+  const auto count = static_cast<std::int64_t>(sequences.size());
+  if (count >= options.max_sequences) over_limit("max_sequences", options.max_sequences, count + 1);
+}
+
+void KvCache::Impl::check_room_for_bytes(std::int64_t bytes) const {
+  if (options.max_bytes > 0 && memory.bytes() + bytes > options.max_bytes) {
+    over_limit("max_bytes", options.max_bytes, memory.bytes() + bytes);
+  }
+}
+
+SequenceId KvCache::Impl::insert(Sequence sequence) {
+  const SequenceId id{next_id};
+  sequences.emplace(id.value, std::move(sequence));
+  ++next_id;
+  return id;
+}
+
 SequenceId KvCache::add() {
-  const auto count = static_cast<std::int64_t>(impl_->sequences.size());
-  if (count >= impl_->options.max_sequences) over_limit("max_sequences", impl_->options.max_sequences, count + 1);
+  impl_->check_room_for_sequence();
   return or_out_of_memory("cache: new sequence", [&] {
-    const SequenceId id{impl_->next_id};
-    impl_->sequences.emplace(id.value, Sequence(*impl_->layout, impl_->options.page_rows, impl_->options.max_tokens));
-    ++impl_->next_id;
-    return id;
+    const RingLimits limits{impl_->options.max_tokens, impl_->options.rollback};
+    return impl_->insert(Sequence(*impl_->layout, impl_->memory, impl_->options.page_rows, limits));
   });
 }
 
 void KvCache::remove(SequenceId id) {
-  if (impl_->find(id).in_batch) {
-    throw Error(ErrorCode::wrong_order, fmt::format("cache: sequence {} is part of a batch", id.value));
-  }
+  impl_->find_idle(id);
   impl_->sequences.erase(id.value);
 }
+
+SequenceId KvCache::fork(SequenceId id) { return fork(id, length(id)); }
+
+SequenceId KvCache::fork(SequenceId id, std::int64_t tokens) {
+  const Sequence& parent = impl_->find_idle(id);
+  require_restorable(*impl_->layout, parent, id, tokens);
+  impl_->check_room_for_sequence();
+  impl_->check_room_for_bytes(tokens > 0 ? parent.ring_bytes() : 0);
+  return or_out_of_memory("cache: fork",
+                          [&] { return impl_->insert(parent.fork(*impl_->layout, impl_->memory, tokens)); });
+}
+
+void KvCache::truncate(SequenceId id, std::int64_t tokens) {
+  Sequence& sequence = impl_->find_idle(id);
+  require_restorable(*impl_->layout, sequence, id, tokens);
+  or_out_of_memory("cache: truncate", [&] { sequence.truncate(*impl_->layout, tokens); });
+}
+
+std::vector<LengthRange> KvCache::restorable(SequenceId id) const { return impl_->find(id).restorable(*impl_->layout); }
 
 std::int64_t KvCache::length(SequenceId id) const { return impl_->find(id).length; }
 
@@ -126,14 +187,7 @@ Batch KvCache::begin(std::span<const BatchEntry> entries) {
 
 Batch KvCache::begin_batch(std::span<const BatchEntry> entries) {
   std::vector<BatchSequence> plan = plan_batch(*impl_, entries);
-  std::int64_t needed = bytes();
-  for (const BatchSequence& entry : plan) {
-    needed += entry.sequence->bytes_for(*impl_->layout, entry.start + entry.tokens) -
-              entry.sequence->bytes_for(*impl_->layout, entry.start);
-  }
-  if (impl_->options.max_bytes > 0 && needed > impl_->options.max_bytes) {
-    over_limit("max_bytes", impl_->options.max_bytes, needed);
-  }
+  impl_->check_room_for_bytes(bytes_to_grow(*impl_, plan));
   auto batch = std::make_unique<Batch::Impl>();
   batch->ran.resize(impl_->layout->layers.size());
   batch->tokens = plan.back().first_token + plan.back().tokens;
@@ -142,15 +196,22 @@ Batch KvCache::begin_batch(std::span<const BatchEntry> entries) {
   batch->cache = impl_;  // from here on the batch's destructor undoes what follows
   batch->context = impl_->borrow_context();
   for (BatchSequence& entry : batch->sequences) entry.sequence->in_batch = true;
-  for (BatchSequence& entry : batch->sequences) entry.sequence->fit(*impl_->layout, entry.start + entry.tokens);
+  for (BatchSequence& entry : batch->sequences) {
+    entry.sequence->grow(*impl_->layout, impl_->memory, entry.start + entry.tokens);
+  }
   return Batch(std::move(batch));
 }
 
-std::int64_t KvCache::bytes() const {
-  std::int64_t total = 0;
-  for (const auto& [id, sequence] : impl_->sequences) total += sequence.bytes();
-  return total;
+std::optional<std::string> KvCache::admission_problem(std::span<const BatchEntry> entries) const {
+  try {
+    impl_->check_room_for_bytes(bytes_to_grow(*impl_, plan_batch(*impl_, entries)));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
 }
+
+std::int64_t KvCache::bytes() const { return impl_->memory.bytes(); }
 
 std::int64_t KvCache::workspace_bytes() const {
   std::int64_t total = 0;

@@ -1,6 +1,7 @@
 #include "cache/layout.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "skim/cache.hpp"
 
@@ -38,6 +39,11 @@ std::size_t CacheLayout::slot(int layer) const {
   return static_cast<std::size_t>(found - layers.begin());
 }
 
+bool CacheLayout::has_rings() const {
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const LayerLayout& layer) { return layer.window > 0 || layer.ratio > 1; });
+}
+
 CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memory& memory) {
   CacheLayout cache{{}, &memory};
   for (const int layer : layers) {
@@ -48,10 +54,12 @@ CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memo
   return cache;
 }
 
-CacheCost cache_cost(const Config& config, std::span<const int> layers) {
+CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback) {
   CacheCost cost;
+  const RingLimits limits{std::numeric_limits<std::int64_t>::max(), rollback};
   for (const LayerLayout& layout : cache_layout(config, layers, host_memory()).layers) {
-    cost.bytes_fixed += layout.window * layout.window_row.bytes() + layout.open_bytes();
+    cost.bytes_fixed += layout.ring_rows(limits) * layout.window_row.bytes();
+    cost.bytes_fixed += layout.open_rows(limits) * layout.open_row_bytes();
     if (layout.ratio > 0) {
       cost.bytes_per_token +=
           static_cast<double>(layout.compressed_row.bytes() + layout.key_row.bytes()) / layout.ratio;

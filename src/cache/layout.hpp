@@ -13,6 +13,12 @@
 
 namespace skim {
 
+/// What bounds the rings of a sequence.
+struct RingLimits {
+  std::int64_t max_tokens = 0;  ///< Longest sequence.
+  std::int64_t rollback = 0;    ///< Tokens that can be taken back.
+};
+
 struct LayerLayout {
   int layer = 0;
   std::int64_t window = 0;  ///< Rows of the sliding window ring.
@@ -22,18 +28,21 @@ struct LayerLayout {
   RowLayout key_row;             ///< Index key.
   std::int64_t open_floats = 0;  ///< Floats a token of an unfinished group waits with (kv, then score).
 
-  /// Rows that a sequence of at most `max_tokens` ever needs at a time.
-  std::int64_t ring_rows(std::int64_t max_tokens) const { return std::min(window, max_tokens); }
-  /// The unfinished group holds at most ratio - 1 tokens.
-  std::int64_t open_bytes() const {
-    return ratio > 1 ? (ratio - 1) * open_floats * static_cast<std::int64_t>(sizeof(float)) : 0;
+  /// Window rows kept: those that the next token sees, and as many more as a sequence may be rolled back.
+  std::int64_t ring_rows(const RingLimits& limits) const {
+    return window > 0 ? std::min(window + limits.rollback, limits.max_tokens) : 0;
   }
+  /// Tokens whose floats are kept: an unfinished group holds at most ratio - 1.
+  std::int64_t open_rows(const RingLimits& limits) const { return ratio > 1 ? ratio - 1 + limits.rollback : 0; }
+  std::int64_t open_row_bytes() const { return open_floats * static_cast<std::int64_t>(sizeof(float)); }
 };
 
 struct CacheLayout {
   std::vector<LayerLayout> layers;  ///< Ascending by layer.
   Memory* memory = nullptr;
 
+  /// Whether some state is kept of the last tokens only, so that not every earlier length can be restored.
+  bool has_rings() const;
   /// Index in `layers`; the layer is among them.
   std::size_t slot(int layer) const;
 };

@@ -6,31 +6,50 @@
 
 #include "cache/layout.hpp"
 #include "cache/pages.hpp"
+#include "skim/cache.hpp"
 
 namespace skim {
 
 /// State of one layer of one sequence.
 struct LayerCache {
-  Buffer ring;  ///< [ring_rows] packed rows, position p in slot p mod ring_rows.
+  Buffer ring;  ///< [ring_rows] packed window rows, position p in slot p mod ring_rows.
   std::int64_t ring_rows = 0;
   PageTable compressed;  ///< Row j: tokens [j * ratio, (j + 1) * ratio).
   PageTable keys;        ///< Index key of the same group.
-  Buffer open;           ///< [ratio - 1, open_floats]: rows of the unfinished group, oldest first.
+  Buffer open;           ///< [open_rows, open_floats]: what tokens wait with until their group closes, as the ring.
+  std::int64_t open_rows = 0;
 };
 
 struct Sequence {
-  std::int64_t length = 0;  ///< Committed tokens.
+  std::int64_t length = 0;   ///< Committed tokens.
+  std::int64_t reached = 0;  ///< Length that rings were last written for: they hold nothing older than that allows.
   bool in_batch = false;
   std::vector<LayerCache> layers;  ///< As CacheLayout::layers.
 
-  Sequence(const CacheLayout& layout, std::int64_t page_rows, std::int64_t max_tokens);
-  /// Bytes it occupies.
-  std::int64_t bytes() const;
-  /// Bytes that `fit(layout, tokens)` makes it occupy.
-  std::int64_t bytes_for(const CacheLayout& layout, std::int64_t tokens) const;
-  /// Adds or frees storage so that exactly what `tokens` tokens need remains; nothing for none.
-  /// Throws Error{out_of_memory}, then some of it may have been added.
-  void fit(const CacheLayout& layout, std::int64_t tokens);
+  /// `memory` is where its rows will live.
+  Sequence(const CacheLayout& layout, Memory& memory, std::int64_t page_rows, const RingLimits& limits);
+
+  /// Bytes of its rings, which a fork copies.
+  std::int64_t ring_bytes() const;
+  /// Bytes that grow(layout, tokens) allocates.
+  std::int64_t bytes_to_grow(const CacheLayout& layout, std::int64_t tokens) const;
+  /// Makes room for `tokens` tokens in all. Throws Error{out_of_memory}, then some of it may have been made; shrink
+  /// gives it back.
+  void grow(const CacheLayout& layout, Memory& memory, std::int64_t tokens);
+  /// Gives up what `tokens` tokens do not need.
+  void shrink(const CacheLayout& layout, std::int64_t tokens);
+
+  /// Whether its state at an earlier length is still there.
+  bool can_restore(const CacheLayout& layout, std::int64_t earlier) const;
+  /// All such lengths, ascending.
+  std::vector<LengthRange> restorable(const CacheLayout& layout) const;
+  /// A sequence that shares the pages of the first `tokens` tokens, which can be restored.
+  Sequence fork(const CacheLayout& layout, Memory& memory, std::int64_t tokens) const;
+  /// Forgets the tokens behind `tokens`, which can be restored.
+  void truncate(const CacheLayout& layout, std::int64_t tokens);
+
+ private:
+  Sequence() = default;
 };
 
 }  // namespace skim

@@ -162,8 +162,8 @@ Outcome feed_counting_rows(const Model& model, int ratio, std::int64_t chunk) {
     stack.feed({{"a", count}});
     fed += count;
     const LayerCache& layer = sequence(stack, "a").layers[0];
-    EXPECT_EQ(layer.compressed.bytes() / layer.compressed.page_bytes(), fed / ratio);
-    EXPECT_EQ(layer.keys.bytes() / layer.keys.page_bytes(), fed / ratio);
+    EXPECT_EQ(layer.compressed.pages(), fed / ratio);
+    EXPECT_EQ(layer.keys.pages(), fed / ratio);
   }
   return stack.outcome("a");
 }

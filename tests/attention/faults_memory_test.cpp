@@ -109,8 +109,10 @@ TEST(Fault74, SizesOfTheLargestLayoutsFit) {
   layout.window_row = row;
   layout.ratio = 4096;
   layout.open_floats = std::int64_t{2} << 24;
-  EXPECT_EQ(layout.ring_rows(std::int64_t{1} << 30) * layout.window_row.bytes(), (std::int64_t{1} << 24) * row.bytes());
-  EXPECT_EQ(layout.open_bytes(), std::int64_t{4095} * (std::int64_t{2} << 24) * 4);
+  EXPECT_EQ(layout.ring_rows({std::int64_t{1} << 30, 0}) * layout.window_row.bytes(),
+            (std::int64_t{1} << 24) * row.bytes());
+  EXPECT_EQ(layout.open_rows({std::int64_t{1} << 30, 0}) * layout.open_row_bytes(),
+            std::int64_t{4095} * (std::int64_t{2} << 24) * 4);
   const std::array<std::int32_t, 2> blocks{0, (1 << 28) - 1};
   const IndexRange range{std::int64_t{1} << 31, true, blocks, 8};
   EXPECT_EQ(range.position(15), (std::int64_t{1} << 31) - 1);

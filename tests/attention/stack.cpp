@@ -217,8 +217,9 @@ std::vector<std::byte> state_bytes(const KvCache& cache, SequenceId id) {
     if (layout.ratio == 0) continue;
     append_rows(bytes, layer.compressed.rows(), sequence.length / layout.ratio);
     append_rows(bytes, layer.keys.rows(), sequence.length / layout.ratio);
-    append(bytes, layer.open.data(),
-           sequence.length % layout.ratio * layout.open_floats * static_cast<std::int64_t>(sizeof(float)));
+    for (std::int64_t p = sequence.length - sequence.length % layout.ratio; p < sequence.length; ++p) {
+      append(bytes, layer.open.data() + p % layer.open_rows * layout.open_row_bytes(), layout.open_row_bytes());
+    }
   }
   return bytes;
 }
