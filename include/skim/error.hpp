@@ -17,6 +17,7 @@ enum class ErrorCode {
   out_of_memory = 7,     ///< The operating system refused memory.
   io = 8,                ///< The operating system refused to open, read or write.
   unavailable = 9,       ///< A named kernel set does not exist or does not run on this machine.
+  cancelled = 10,        ///< A trace asked to stop.
 };
 
 /// Thrown by everything in skim. The message names the thing, what was found and what was expected, on one line.

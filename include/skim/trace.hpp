@@ -39,6 +39,21 @@ struct TraceSelection {
   std::vector<std::int32_t>& chosen;
 };
 
+/// Attention of consecutive tokens of one sequence, before the output projection. An engine that holds a part of the
+/// context elsewhere merges what it computed there (merge_attention) and puts the result in place.
+struct TraceAttention {
+  int layer = 0;
+  int sequence = 0;
+  std::int64_t first = 0;  ///< Position of the first token.
+  /// [tokens, heads, width], may be replaced. V4.1: width head_dim, not rotated back yet, a sink counted in. V3.2:
+  /// width v_head_dim.
+  View<bf16, 3> out;
+  /// [tokens, heads]: natural logarithm of the sum of exp(scaled logit) over the rows attended to, the sink not among
+  /// them; -inf for no rows.
+  View<const float, 2> log_sum;
+  std::span<const float> sink;  ///< [heads]; empty if the model has none.
+};
+
 /// Passed to Model::forward. Every function does nothing unless overridden. Calls come from the calling thread, in
 /// order of computation; large batches arrive in pieces. A replaced selection is used for everything after it in the
 /// batch.
@@ -50,8 +65,13 @@ class Trace {
   virtual void rows(const TraceRows&) {}
   /// Index scores before the candidate mask. Asked for with wants("index_score").
   virtual void scores(const TraceScores&) {}
+  /// Asked for with wants("attention").
+  virtual void attention(const TraceAttention&) {}
   virtual void candidates(const TraceSelection&) {}
   virtual void selection(const TraceSelection&) {}
+  /// Asked between stretches of tokens: true makes forward throw Error{cancelled}. The batch can then be dropped, or
+  /// the layer run again.
+  virtual bool cancelled() { return false; }
   /// `done` of `total` tokens of the batch have passed through the layer.
   virtual void progress(int layer, std::int64_t done, std::int64_t total) {
     static_cast<void>(layer), static_cast<void>(done), static_cast<void>(total);

@@ -16,6 +16,21 @@ void LayerRun::show(std::string_view name, const Tile& tile, View<const float, 2
   }
 }
 
+void LayerRun::show_attention(const Tile& tile, View<bf16, 2> out, View<const float, 2> log_sum,
+                              const float* sink) const {
+  if (log_sum.data == nullptr) return;
+  const std::int64_t heads = log_sum.shape[1], width = out.shape[1] / heads;
+  for (const TilePiece& piece : tile.pieces) {
+    const View<bf16, 3> rows(out.row(piece.first_row), {piece.rows, heads, width}, {out.strides[0], width, 1});
+    trace->attention({layer,
+                      piece.sequence,
+                      piece.position,
+                      rows,
+                      log_sum.rows(piece.first_row, piece.rows),
+                      {sink, sink != nullptr ? static_cast<std::size_t>(heads) : 0}});
+  }
+}
+
 View<const float, 3> LayerRun::angles(std::span<const std::int64_t> positions) const {
   const auto cos_sin =
       arena().tensor<float, 3>({static_cast<std::int64_t>(positions.size()), rope.pairs(), std::int64_t{2}});

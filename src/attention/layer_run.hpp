@@ -1,6 +1,8 @@
 // One call of Model::forward: what all steps of a layer share, whatever the model.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "cache/batch_impl.hpp"
 #include "kernels/kernels.hpp"
 #include "skim/config.hpp"
+#include "skim/error.hpp"
 #include "skim/trace.hpp"
 
 namespace skim {
@@ -45,6 +48,9 @@ struct LayerRun {
   void show(std::string_view name, const Tile& tile, View<const bf16, 2> rows) const;
   void show(std::string_view name, const Tile& tile, View<const float, 2> rows) const;
 
+  /// Shows attention [tile.rows, heads * width], which a trace may replace. `sink`: [heads], or null.
+  void show_attention(const Tile& tile, View<bf16, 2> out, View<const float, 2> log_sum, const float* sink) const;
+
   /// Cosines and sines [positions, pairs, 2] of this layer, in the arena.
   View<const float, 3> angles(std::span<const std::int64_t> positions) const;
   /// Rotates x [rows, heads * width] seen as heads of `width`.
@@ -74,7 +80,9 @@ void run_tiles(const LayerRun& run, std::int64_t row_bytes, View<const bf16, 2> 
     const std::int64_t count = std::min(step, run.batch.tokens - first);
     const Arena::Scope scope(run.arena());
     run_tile(make_tile(run.batch, first, count), x.rows(first, count), out.rows(first, count));
-    if (run.trace != nullptr) run.trace->progress(run.layer, first + count, run.batch.tokens);
+    if (run.trace == nullptr) continue;
+    run.trace->progress(run.layer, first + count, run.batch.tokens);
+    if (run.trace->cancelled()) throw Error(ErrorCode::cancelled, fmt::format("layer {}: cancelled", run.layer));
   }
   run.batch.trim(run.slot);
 }

@@ -40,7 +40,7 @@ void append_latents(const V32Run& run, const Tile& tile, View<const bf16, 2> x, 
   show_groups(run, "k_pe_new", closed, columns(stored, c.kv_lora_rank, c.qk_rope_head_dim));
 }
 
-/// Step 4, first half: per head (q_nope through wkv_b[:nope], rotated part), [rows, n_heads * latent_row_width].
+/// Step 5, the query's side: per head (q_nope through wkv_b[:nope], rotated part), [rows, n_heads * latent_row_width].
 View<bf16, 2> absorb_queries(const V32Run& run, View<const bf16, 2> q) {
   const V32Config& c = run.config;
   const std::int64_t width = latent_row_width(c);
@@ -55,8 +55,8 @@ View<bf16, 2> absorb_queries(const V32Run& run, View<const bf16, 2> q) {
   return absorbed;
 }
 
-/// Step 4, second half. Returns the average latent of each head, [rows, n_heads * kv_lora_rank].
-View<bf16, 2> attend(const V32Run& run, const Tile& tile, View<const bf16, 2> absorbed) {
+/// Step 5. Returns the average latent of each head, [rows, n_heads * kv_lora_rank]. log_sum: [rows, n_heads], or empty.
+View<bf16, 2> attend(const V32Run& run, const Tile& tile, View<const bf16, 2> absorbed, View<float, 2> log_sum) {
   const V32Config& c = run.config;
   const bool yarn = c.uses_yarn(run.batch.cache->options.max_tokens);
   const AttendShape shape{.heads = c.n_heads,
@@ -77,7 +77,8 @@ View<bf16, 2> attend(const V32Run& run, const Tile& tile, View<const bf16, 2> ab
                          .window = {},
                          .selected_rows = latents.rows(),
                          .selected = selections.list(tile.first_token + row),
-                         .out = averages.row(row)});
+                         .out = averages.row(row),
+                         .log_sum = log_sum.data != nullptr ? log_sum.row(row) : nullptr});
     }
   }
   run.kernels.attend(run.context(), shape, queries);
@@ -85,13 +86,15 @@ View<bf16, 2> attend(const V32Run& run, const Tile& tile, View<const bf16, 2> ab
 }
 
 /// Values from average latents, and the output projection.
-void project_output(const V32Run& run, const Tile& tile, View<const bf16, 2> averages, View<bf16, 2> out) {
+void project_output(const V32Run& run, const Tile& tile, View<const bf16, 2> averages, View<const float, 2> log_sum,
+                    View<bf16, 2> out) {
   const V32Config& c = run.config;
   const auto o = run.arena().tensor<bf16, 2>({tile.rows, std::int64_t{c.n_heads} * c.v_head_dim});
   for (std::int64_t head = 0; head < c.n_heads; ++head) {
     run.kernels.linear(run.context(), columns(averages, head * c.kv_lora_rank, c.kv_lora_rank),
                        run.weights.wv_b[static_cast<std::size_t>(head)], columns(o, head * c.v_head_dim, c.v_head_dim));
   }
+  run.show_attention(tile, o, log_sum, nullptr);
   run.show("o", tile, View<const bf16, 2>(o));
   run.kernels.linear(run.context(), o, run.weights.wo, out);
   run.show("out", tile, View<const bf16, 2>(out));
@@ -103,7 +106,10 @@ void run_tile(const V32Run& run, const Tile& tile, View<const bf16, 2> x, View<b
                                           head_width(run.config), angles);
   append_latents(run, tile, x, angles);
   select_positions(run, tile, x, queries.low_rank, angles);
-  project_output(run, tile, attend(run, tile, absorb_queries(run, queries.heads)), out);
+  View<float, 2> log_sum;
+  if (run.traces("attention")) log_sum = run.arena().tensor<float, 2>({tile.rows, run.config.n_heads});
+  const View<bf16, 2> averages = attend(run, tile, absorb_queries(run, queries.heads), log_sum);
+  project_output(run, tile, averages, log_sum, out);
 }
 
 /// Activations per token.

@@ -15,7 +15,7 @@ struct V32Run : LayerRun {
 /// Runs all tokens of the batch through the layer.
 void run_layer(const V32Run& run, View<const bf16, 2> x, View<bf16, 2> out);
 
-/// Step 3: appends index keys, and publishes what each query selects. x: [rows, dim]; qr: [rows, q_lora_rank].
+/// Steps 3 and 4: appends index keys, and publishes what each query selects. x: [rows, dim]; qr: [rows, q_lora_rank].
 void select_positions(const V32Run& run, const Tile& tile, View<const bf16, 2> x, View<const bf16, 2> qr,
                       View<const float, 3> angles);
 

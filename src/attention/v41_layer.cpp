@@ -63,6 +63,8 @@ void attend(const V41Run& run, const Tile& tile, View<const bf16, 2> q, View<bf1
                     .rounding = AttendRounding::exponentials};
   if (run.role.ratio > 0) shape.selected_layout = run.source_layout().compressed_row;
 
+  View<float, 2> log_sum;
+  if (run.traces("attention")) log_sum = run.arena().tensor<float, 2>({tile.rows, c.n_heads});
   std::vector<AttendQuery> queries;
   for (const TilePiece& piece : tile.pieces) {
     const WindowRows window =
@@ -76,7 +78,8 @@ void attend(const V41Run& run, const Tile& tile, View<const bf16, 2> q, View<bf1
                         .window_count = count,
                         .selected_rows = {},
                         .selected = {},
-                        .out = o.row(row)};
+                        .out = o.row(row),
+                        .log_sum = log_sum.data != nullptr ? log_sum.row(row) : nullptr};
       if (run.role.ratio > 0) {
         const LayerCache& source = run.source_cache(piece.sequence);
         query.selected_rows = source.compressed.rows();
@@ -86,6 +89,7 @@ void attend(const V41Run& run, const Tile& tile, View<const bf16, 2> q, View<bf1
     }
   }
   run.kernels.attend(run.context(), shape, queries);
+  run.show_attention(tile, o, log_sum, run.weights.sink.data());
   run.show("o", tile, View<const bf16, 2>(o));
 }
 

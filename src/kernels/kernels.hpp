@@ -179,6 +179,7 @@ struct AttendQuery {
   ConstPagedRows selected_rows;
   std::span<const std::int32_t> selected;  ///< Ascending.
   bf16* out = nullptr;                     ///< [heads, value_width]
+  float* log_sum = nullptr;                ///< [heads], or null if nobody asks.
 };
 
 // ---- the table ------------------------------------------------------------------------------------------------------
@@ -234,7 +235,8 @@ struct Kernels {
   /// One softmax over the window rows (oldest first) and then the selected rows (ascending), in blocks of 64 with a
   /// running maximum that starts at -1e30: logits = float32(q . row) * scale; probabilities exp(logit - max) are
   /// rounded to bf16 for the average of values, not for the denominator; a sink adds exp(sink - max) to the denominator
-  /// only. No row at all gives zeros.  Published sparse_attn_kernel. With AttendRounding::logits the reference set
+  /// only. No row at all gives zeros. log_sum = natural logarithm of the sum of exp(logit) over the rows, the sink left
+  /// out; -inf for no row.  Published sparse_attn_kernel. With AttendRounding::logits the reference set
   /// rounds as the published MLA.forward with absorbed projections does, in one softmax over all rows; other sets may
   /// take the steps above, with logits of either kind.
   void (*attend)(Context&, const AttendShape&, std::span<const AttendQuery>);

@@ -24,6 +24,8 @@ class SelectionRecorder final : public Trace {
   bool wants(std::string_view name) override { return watcher_.wants(name); }
   void rows(const TraceRows& event) override { watcher_.rows(event); }
   void scores(const TraceScores& event) override { watcher_.scores(event); }
+  void attention(const TraceAttention& event) override { watcher_.attention(event); }
+  bool cancelled() override { return watcher_.cancelled(); }
   void candidates(const TraceSelection& event) override {
     watcher_.candidates(event);
     outcomes_[static_cast<std::size_t>(event.sequence)]->candidates[event.layer][event.position] = event.chosen;

@@ -203,6 +203,11 @@ void attend_heads(const AttendShape& shape, const AttendQuery& query, std::int64
     average_values(space, heads, count);
   }
   for (std::int64_t h = 0; h < heads; ++h) {
+    const HeadState& head = space.heads[h];
+    if (query.log_sum != nullptr) {
+      query.log_sum[first_head + h] =
+          head.denominator == 0 ? -std::numeric_limits<float>::infinity() : head.maximum + std::log(head.denominator);
+    }
     finish_head(shape, first_head + h, space.heads[h], space.average + h * space.value_stride,
                 query.out + (first_head + h) * shape.value_width);
   }

@@ -2,6 +2,7 @@
 // (V3.2).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "formats/bf16.hpp"
 #include "kernels/parallel.hpp"
@@ -62,6 +63,11 @@ void attend_block(const AttendShape& shape, const bf16* query, const float* rows
   head.maximum = maximum;
 }
 
+/// Of rows with this largest logit, whose exp(logit - maximum) add up to `denominator`.
+float log_sum(float maximum, float denominator) {
+  return denominator == 0 ? -std::numeric_limits<float>::infinity() : maximum + std::log(denominator);
+}
+
 void finish_head(const AttendShape& shape, int h, HeadState head, const float* average, bf16* out) {
   if (shape.sink != nullptr) head.denominator += std::exp(shape.sink[h] - head.maximum);
   for (int c = 0; c < shape.value_width; ++c) {
@@ -84,6 +90,7 @@ void attend_in_blocks(const AttendShape& shape, const AttendQuery& query, float*
   }
   for (int h = 0; h < shape.heads; ++h) {
     const std::int64_t offset = static_cast<std::int64_t>(h) * shape.value_width;
+    if (query.log_sum != nullptr) query.log_sum[h] = log_sum(heads[h].maximum, heads[h].denominator);
     finish_head(shape, h, heads[h], average + offset, query.out + offset);
   }
 }
@@ -97,12 +104,13 @@ float dot(const bf16* query, const float* row, int first, int last) {
   return sum;
 }
 
-/// logits[total] of one head become probabilities.
-void soften(float* logits, std::int64_t total) {
+/// logits[total] of one head become probabilities. Returns their log_sum.
+float soften(float* logits, std::int64_t total) {
   float maximum = kLowestMaximum, denominator = 0;
   for (std::int64_t i = 0; i < total; ++i) maximum = std::max(maximum, logits[i]);
   for (std::int64_t i = 0; i < total; ++i) denominator += logits[i] = std::exp(logits[i] - maximum);
   for (std::int64_t i = 0; i < total; ++i) logits[i] = round_bf16(logits[i] / denominator);
+  return log_sum(maximum, denominator);
 }
 
 /// row: [key_width], scratch; logits: [heads, total]; average: [heads, value_width]
@@ -118,7 +126,10 @@ void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* r
     }
   }
   std::fill_n(average, static_cast<std::int64_t>(shape.heads) * shape.value_width, 0.0f);
-  for (int h = 0; h < shape.heads; ++h) soften(logits + h * total, total);
+  for (int h = 0; h < shape.heads; ++h) {
+    const float sum = soften(logits + h * total, total);
+    if (query.log_sum != nullptr) query.log_sum[h] = sum;
+  }
   for (std::int64_t i = 0; i < total; ++i) {
     widen_row(shape, query, i, row);
     for (int h = 0; h < shape.heads; ++h) {
