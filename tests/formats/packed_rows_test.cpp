@@ -1,6 +1,7 @@
 // Cache rows: packing loses nothing that the round trip of the quantizer did not already lose.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -8,23 +9,29 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/bf16.hpp"
 #include "formats/e2m1.hpp"
 #include "formats/e4m3.hpp"
 #include "formats/e8m0.hpp"
+#include "formats/naive.hpp"
 #include "formats/packed_rows.hpp"
 #include "formats/quantize.hpp"
 
 namespace skim {
 namespace {
 
-constexpr RowFormat kFormats[] = {RowFormat::fp8_e8m0, RowFormat::fp4_e4m3, RowFormat::fp4_e8m0};
+constexpr RowFormat kFormats[] = {RowFormat::fp8_e8m0, RowFormat::fp4_e4m3, RowFormat::fp4_e8m0, RowFormat::fp8_f32};
+
+/// All of `width` quantized, with power-of-two scales where there is a choice.
+RowLayout layout_of(RowFormat format, int width) { return {format, width, 0, Fp8Scale::pow2}; }
 
 std::string describe(RowLayout layout) {
-  static constexpr const char* kNames[] = {"fp8_e8m0", "fp4_e4m3", "fp4_e8m0"};
-  return kNames[static_cast<int>(layout.format)] + std::string(" of width ") + std::to_string(layout.width);
+  static constexpr const char* kNames[] = {"fp8_e8m0", "fp4_e4m3", "fp4_e8m0", "fp8_f32"};
+  return kNames[static_cast<int>(layout.format)] + std::string(" of width ") + std::to_string(layout.width) +
+         ", tail " + std::to_string(layout.tail) + (layout.fp8_scale == Fp8Scale::pow2 ? ", pow2" : ", float32");
 }
 
 std::vector<bf16> random_row(int width, std::mt19937& random) {
@@ -40,14 +47,14 @@ std::vector<bf16> random_row(int width, std::mt19937& random) {
 
 /// Quantizes and dequantizes one group element by element; nothing is packed.
 void round_trip_group(RowFormat format, std::span<bf16> x) {
+  const bool fp8 = format == RowFormat::fp8_e8m0 || format == RowFormat::fp8_f32;
   float scale = 0.0f;
-  if (format == RowFormat::fp8_e8m0) scale = fp8_group_scale(x, Fp8Scale::pow2);
+  if (fp8) scale = fp8_group_scale(x, Fp8Scale::pow2);
   if (format == RowFormat::fp4_e4m3) scale = e4m3_to_float(fp4_group_scale_e4m3(x));
   if (format == RowFormat::fp4_e8m0) scale = e8m0_to_float(fp4_group_scale_e8m0(x));
   for (bf16& value : x) {
     const float quotient = to_float(value) / scale;
-    const float code = format == RowFormat::fp8_e8m0 ? e4m3_to_float(e4m3_from_float(quotient))
-                                                     : e2m1_to_float(e2m1_from_float(quotient));
+    const float code = fp8 ? e4m3_to_float(e4m3_from_float(quotient)) : e2m1_to_float(e2m1_from_float(quotient));
     value = to_bf16(code * scale);
   }
 }
@@ -83,7 +90,7 @@ void for_random_rows(Check check) {
   std::mt19937 random(15);
   for (const RowFormat format : kFormats) {
     for (int width = row_group(format); width <= 512; width += row_group(format)) {
-      const RowLayout layout{format, width};
+      const RowLayout layout = layout_of(format, width);
       SCOPED_TRACE(describe(layout));
       check(layout, random_row(width, random));
       if (::testing::Test::HasFailure()) return;
@@ -95,6 +102,8 @@ TEST(PackedRows, BytesOfTheReleasedShapes) {
   EXPECT_EQ((RowLayout{RowFormat::fp8_e8m0, 512}.bytes()), 528);
   EXPECT_EQ((RowLayout{RowFormat::fp4_e4m3, 512}.bytes()), 288);
   EXPECT_EQ((RowLayout{RowFormat::fp4_e8m0, 128}.bytes()), 68);
+  EXPECT_EQ((RowLayout{RowFormat::fp8_f32, 576, 64}.bytes()), 656);  // latent: 512 codes, 4 scales, 64 rotated elements
+  EXPECT_EQ((RowLayout{RowFormat::fp8_f32, 128}.bytes()), 132);      // index key
 }
 
 TEST(PackedRows, Fp4CodesLieTwoPerByteWithTheScalesBehindThem) {
@@ -140,7 +149,7 @@ TEST(PackedRows, FloatAndBf16UnpackingAgreeExactly) {
 TEST(PackedRows, ANanMakesItsOwnGroupNanAndNoOther) {
   for (const RowFormat format : kFormats) {
     const int group = row_group(format);
-    const RowLayout layout{format, 3 * group};
+    const RowLayout layout = layout_of(format, 3 * group);
     SCOPED_TRACE(describe(layout));
     std::vector<bf16> row(static_cast<std::size_t>(layout.width), to_bf16(6.0f));
     row[static_cast<std::size_t>(group) + 3] = {0x7FC0};
@@ -152,6 +161,104 @@ TEST(PackedRows, ANanMakesItsOwnGroupNanAndNoOther) {
         EXPECT_EQ(to_float(unpacked[i]), 6.0f) << i;
       }
     }
+  }
+}
+
+// ---- fp8_f32 rows ----
+
+std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+
+/// Checks all that can be read of a packed row against the naive quantizer.
+void expect_naive_row(RowLayout layout, const std::vector<bf16>& row) {
+  // One byte in, so that nothing is aligned; nothing behind the row, so that ASan sees any excess.
+  std::vector<std::byte> memory(static_cast<std::size_t>(layout.bytes()) + 1);
+  std::byte* packed = memory.data() + 1;
+  pack_row(layout, row.data(), packed);
+  std::vector<float> codes(static_cast<std::size_t>(layout.quantized())), wide(row.size());
+  std::vector<bf16> narrow(row.size());
+  unpack_codes(layout, packed, codes.data());
+  unpack_row(layout, packed, wide.data());
+  unpack_row(layout, packed, narrow.data());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_EQ(bits_of(wide[i]), bits_of(to_float(narrow[i])));
+    if (i >= codes.size()) {
+      ASSERT_EQ(narrow[i].bits, row[i].bits);
+      continue;
+    }
+    const std::size_t first = i / 128 * 128;
+    const auto group = std::span(row).subspan(first, std::min<std::size_t>(128, codes.size() - first));
+    const float scale = naive_fp8_scale(group, layout.fp8_scale);
+    const auto code = static_cast<float>(naive_e4m3(to_float(row[i]) / scale));
+    ASSERT_EQ(bits_of(row_scale(layout, packed, static_cast<int>(i / 128))), bits_of(scale));
+    ASSERT_EQ(bits_of(codes[i]), bits_of(code));
+    ASSERT_EQ(narrow[i].bits, to_bf16(code * scale).bits);
+  }
+}
+
+TEST(Fp8F32Rows, RandomRowsMatchTheNaiveQuantizer) {
+  std::mt19937 random(16);
+  for (const Fp8Scale kind : {Fp8Scale::float32, Fp8Scale::pow2}) {
+    for (const auto& [width, tail] :
+         {std::pair{1, 0}, {2, 1}, {127, 0}, {128, 0}, {129, 0}, {130, 2}, {160, 32}, {257, 1}, {300, 20}, {576, 64}}) {
+      const RowLayout layout{RowFormat::fp8_f32, width, tail, kind};
+      SCOPED_TRACE(describe(layout));
+      for (int run = 0; run < 20; ++run) expect_naive_row(layout, random_row(width, random));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(Fp8F32Rows, CodesThenLittleEndianScalesThenTheTail) {
+  std::vector<bf16> row(130, to_bf16(0.0f));
+  row[0] = to_bf16(448.0f);
+  row[1] = to_bf16(-1.0f);
+  row[128] = to_bf16(-672.0f);  // alone in the second group: 672 = 1.5 * 448
+  row[129] = {0x1234};
+  for (const Fp8Scale kind : {Fp8Scale::float32, Fp8Scale::pow2}) {
+    const bool pow2 = kind == Fp8Scale::pow2;
+    const std::vector<std::byte> packed = pack({RowFormat::fp8_f32, 130, 1, kind}, row);
+    EXPECT_EQ(packed[0], std::byte{0x7E});
+    EXPECT_EQ(packed[1], std::byte{0xB8});
+    EXPECT_EQ(packed[128], std::byte(pow2 ? 0xFA : 0xFE));  // -336 rounds to -320, the even of two neighbours; -448
+    const auto second = bits_of(pow2 ? 2.0f : 672.0f * (1.0f / 448.0f));
+    std::vector<std::byte> want = {std::byte{0}, std::byte{0}, std::byte{0x80}, std::byte{0x3F}};
+    for (int shift = 0; shift < 32; shift += 8) want.push_back(std::byte(second >> shift & 0xFF));
+    want.insert(want.end(), {std::byte{0x34}, std::byte{0x12}});
+    EXPECT_EQ(std::vector(packed.begin() + 129, packed.end()), want);
+  }
+}
+
+TEST(Fp8F32Rows, ANanSpoilsItsGroupAndTheTailKeepsEveryBit) {
+  for (const Fp8Scale kind : {Fp8Scale::float32, Fp8Scale::pow2}) {
+    const RowLayout layout{RowFormat::fp8_f32, 300, 20, kind};
+    SCOPED_TRACE(describe(layout));
+    std::vector<bf16> row(300, to_bf16(6.0f));
+    row[130] = {0x7FC0};
+    const std::uint16_t odd[] = {0x7FC1, 0xFF81, 0x7F80, 0xFF80, 0x8000, 0x0001};  // NaNs, infinities, -0, a denormal
+    for (std::size_t i = 0; i < std::size(odd); ++i) row[280 + i] = {odd[i]};
+    const std::vector<std::byte> packed = pack(layout, row);
+    const std::vector<bf16> unpacked = unpack(layout, packed);
+    EXPECT_TRUE(std::isnan(row_scale(layout, packed.data(), 1)));
+    for (std::size_t i = 0; i < 300; ++i) {
+      if (i / 128 == 1)
+        EXPECT_TRUE(std::isnan(to_float(unpacked[i]))) << i;
+      else
+        EXPECT_EQ(unpacked[i].bits, row[i].bits) << i;
+    }
+  }
+}
+
+TEST(Fp8F32Rows, ZerosKeepTheirSignUnderTheLeastScale) {
+  std::vector<bf16> row(140, bf16{0});
+  for (std::size_t i = 0; i < row.size(); i += 3) row[i] = {0x8000};
+  for (const Fp8Scale kind : {Fp8Scale::float32, Fp8Scale::pow2}) {
+    const RowLayout layout{RowFormat::fp8_f32, 140, 0, kind};
+    const std::vector<std::byte> packed = pack(layout, row);
+    for (int group = 0; group < 2; ++group) {
+      EXPECT_EQ(row_scale(layout, packed.data(), group), kind == Fp8Scale::pow2 ? 0x1p-22f : 1e-4f * (1.0f / 448.0f));
+    }
+    expect_same_bits(unpack(layout, packed), row);
   }
 }
 
@@ -174,7 +281,7 @@ TEST(Fault15, RoundTrippedRowsPackWithoutLoss) {
 
 TEST(Fault15, EveryAmaxPacksWithoutLossUnlessItsScaleIsAnE4m3Subnormal) {
   for (const RowFormat format : kFormats) {
-    const RowLayout layout{format, row_group(format)};
+    const RowLayout layout = layout_of(format, row_group(format));
     SCOPED_TRACE(describe(layout));
     for (std::uint16_t bits = 0; bits < 0x7F60; ++bits) {  // from there on fp4_e8m0 rounds up to 2^128
       std::vector<bf16> row(static_cast<std::size_t>(layout.width), to_bf16(0.0f));

@@ -16,6 +16,7 @@
 #include "formats/e2m1.hpp"
 #include "formats/e4m3.hpp"
 #include "formats/e8m0.hpp"
+#include "formats/naive.hpp"
 #include "formats/quantize.hpp"
 
 namespace skim {
@@ -41,35 +42,7 @@ float bf16_step(float value, int ulps) {
 
 // ---- naive version ----
 
-float naive_amax(const Group& x, float floor) {
-  float largest = floor;
-  for (const bf16 value : x) largest = std::max(largest, std::abs(to_float(value)));
-  return largest;
-}
-
-double naive_pow2ceil(float v) {
-  int exponent = 0;
-  const double mantissa = std::frexp(static_cast<double>(v), &exponent);  // in [0.5, 1)
-  return std::ldexp(1.0, mantissa == 0.5 ? exponent - 1 : exponent);
-}
-
-/// Rounds to the nearest number with `mantissa_bits` below the leading bit, not finer than `step`, ties to even.
-double naive_round(double x, int mantissa_bits, double step, double largest) {
-  const double magnitude = std::abs(x);
-  double quantum = step;
-  if (magnitude > 0) quantum = std::max(quantum, std::ldexp(1.0, std::ilogb(magnitude) - mantissa_bits));
-  const double units = magnitude / quantum, whole = std::floor(units), rest = units - whole;
-  const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(whole, 2.0) == 1.0);
-  return std::copysign(std::min((whole + (up ? 1.0 : 0.0)) * quantum, largest), x);
-}
-
-double naive_e4m3(double x) { return naive_round(x, 3, 0x1p-9, 448.0); }
 double naive_e2m1(double x) { return naive_round(x, 1, 0.5, 6.0); }
-
-float naive_fp8_scale(const Group& x, Fp8Scale kind) {
-  const float scale = naive_amax(x, 1e-4f) * static_cast<float>(1.0 / 448.0);
-  return kind == Fp8Scale::pow2 ? static_cast<float>(naive_pow2ceil(scale)) : scale;
-}
 
 double naive_fp4_e8m0_scale(const Group& x) {
   return naive_pow2ceil(naive_amax(x, 6 * 0x1p-126f) * static_cast<float>(1.0 / 6.0));

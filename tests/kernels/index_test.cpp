@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "every_set.hpp"
+#include "formats/e4m3.hpp"
+#include "kernels/reference/reference.hpp"
 #include "random_tensors.hpp"
 
 namespace skim::test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr RowLayout kFp4{RowFormat::fp4_e8m0, 128}, kFp8{RowFormat::fp8_f32, 128};
 
 /// One query and `visible` keys in pages of 7; keys beyond are NaN.
 struct Scene {
@@ -25,11 +29,13 @@ struct Scene {
   std::vector<std::int32_t> blocks;
   std::vector<float> scores;
 
-  Scene(Random& random, int head_count, int width, std::int64_t visible)
-      : shape{head_count, {RowFormat::fp4_e8m0, width}},
+  Scene(Random& random, int head_count, RowLayout layout, std::int64_t visible)
+      : shape{head_count, layout},
         heads(static_cast<std::size_t>(head_count * shape.layout.bytes())),
         weights(random.floats(head_count)) {
-    for (float& weight : weights) weight = round_bf16(weight);
+    if (layout.format == RowFormat::fp4_e8m0) {
+      for (float& weight : weights) weight = round_bf16(weight);
+    }
     for (int h = 0; h < head_count; ++h) random.packed_row(shape.layout, heads.data() + h * shape.layout.bytes());
     const std::int64_t page_count = visible / kPageRows + 3;
     pages.assign(static_cast<std::size_t>(page_count),
@@ -56,8 +62,8 @@ struct Score {
   double value = 0, size = 0;
 };
 
-/// The definition, dots in double precision.
-Score score_in_double(const Scene& scene, std::int64_t position) {
+/// The definition for fp4_e8m0 rows, dots in double precision.
+Score fp4_score(const Scene& scene, std::int64_t position) {
   const auto width = static_cast<std::size_t>(scene.shape.layout.width);
   std::vector<float> key(width), head(width);
   unpack_row(scene.shape.layout, scene.query.keys.row(position), key.data());
@@ -74,6 +80,29 @@ Score score_in_double(const Scene& scene, std::int64_t position) {
   return score;
 }
 
+/// The definition for fp8_f32 rows in double precision: the scale of a query row is in its weight already.
+Score fp8_score(const Scene& scene, std::int64_t position) {
+  const RowLayout layout = scene.shape.layout;
+  const std::byte* key = scene.query.keys.row(position);
+  Score score;
+  for (int h = 0; h < scene.shape.heads; ++h) {
+    const std::byte* head = scene.query.query + h * layout.bytes();
+    double dot = 0, size = 0;
+    for (int i = 0; i < layout.width; ++i) {
+      const double product = static_cast<double>(e4m3_to_float(std::to_integer<std::uint8_t>(head[i]))) *
+                             e4m3_to_float(std::to_integer<std::uint8_t>(key[i]));
+      dot += product;
+      size += std::abs(product);
+    }
+    const double weight = scene.weights[static_cast<std::size_t>(h)];
+    score.value += std::max(dot, 0.0) * weight;
+    score.size += size * std::abs(weight);
+  }
+  float scale;
+  std::memcpy(&scale, key + layout.width, sizeof(scale));
+  return {score.value * scale, score.size * scale};
+}
+
 class IndexScore : public EverySet {};
 INSTANTIATE_TEST_SUITE_P(, IndexScore, every_set(), set_name);
 
@@ -83,13 +112,13 @@ TEST_P(IndexScore, KeepsThePublishedRounding) {
   for (const auto& [heads, width, visible] :
        {std::tuple{1, 32, 1}, {1, 128, 17}, {3, 96, 64}, {4, 128, 49}, {32, 128, 701}, {5, 64, 0}}) {
     SCOPED_TRACE(testing::Message() << heads << " heads, width " << width << ", visible " << visible);
-    Scene scene(random, heads, width, visible);
+    Scene scene(random, heads, {RowFormat::fp4_e8m0, width}, visible);
     Context context(2);
     kernels().index_score(context, scene.shape, {&scene.query, 1});
     std::vector<double> want, allowed;
     int exact = 0;
     for (int t = 0; t < visible; ++t) {
-      const Score score = score_in_double(scene, t);
+      const Score score = fp4_score(scene, t);
       want.push_back(round_bf16(static_cast<float>(score.value)));
       // A float32 dot on the other side of a rounding boundary moves its term by one step of bf16.
       allowed.push_back(2 * kBf16Epsilon * (score.size + std::abs(score.value)));
@@ -101,43 +130,91 @@ TEST_P(IndexScore, KeepsThePublishedRounding) {
   }
 }
 
-TEST_P(IndexScore, InBlocksOnlyVisiblePositionsAreScored) {
+/// Every set sums float32 products, in an order of its own.
+void expect_fp8_scores(const Kernels& kernels, Context& context, Scene& scene) {
+  std::vector<double> want, allowed;
+  for (std::int64_t t = 0; t < scene.query.range.visible; ++t) {
+    const Score score = fp8_score(scene, t);
+    want.push_back(score.value);
+    allowed.push_back((scene.shape.layout.width + scene.shape.heads + 3) * kFloatEpsilon * score.size);
+  }
+  scene.set_range(scene.query.range);
+  kernels.index_score(context, scene.shape, {&scene.query, 1});
+  EXPECT_TRUE(close(scene.scores.data(), want, allowed));
+  EXPECT_EQ(scene.scores.back(), 42.0f);
+}
+
+TEST_P(IndexScore, OfFp8RowsIsFloat32Throughout) {
   Random random;
   SCOPED_TRACE(random.trace());
-  for (const std::int64_t visible : {1, 15, 16, 21, 450}) {
-    SCOPED_TRACE(visible);
-    Scene scene(random, 4, 128, visible);
-    Context context(2);
-    kernels().index_score(context, scene.shape, {&scene.query, 1});
-    const std::vector<float> all = scene.scores;
-    std::vector<std::int32_t> blocks;
-    for (std::int32_t block = 0; block * 8 < visible; block += 2) blocks.push_back(block);
-    scene.set_range({visible, true, blocks, 8});
-    kernels().index_score(context, scene.shape, {&scene.query, 1});
-    for (std::int64_t slot = 0; slot < scene.query.range.slots(); ++slot) {
-      const std::int64_t position = scene.query.range.position(slot);
-      EXPECT_EQ(scene.scores[static_cast<std::size_t>(slot)],
-                position < visible ? all[static_cast<std::size_t>(position)] : -kInfinity)
-          << "position " << position;
+  for (const auto& [heads, width, visible] : {std::tuple{64, 128, 133}, {1, 128, 1}, {32, 64, 701}, {5, 126, 0}}) {
+    for (const Fp8Scale kind : {Fp8Scale::float32, Fp8Scale::pow2}) {
+      SCOPED_TRACE(testing::Message() << heads << " heads, width " << width << ", visible " << visible);
+      Scene scene(random, heads, {RowFormat::fp8_f32, width, 0, kind}, visible);
+      Context context(2);
+      expect_fp8_scores(kernels(), context, scene);
+      expect_fp8_scores(reference::kernels(), context, scene);
     }
-    EXPECT_EQ(scene.scores.back(), 42.0f);
+  }
+}
+
+TEST_P(IndexScore, NarrowFp8RowsIgnoreWhatWideOnesLeftInScratchMemory) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  Context context(1);
+  for (const int width : {128, 2, 1, 33, 66, 127}) {
+    SCOPED_TRACE(width);
+    Scene scene(random, 3, {RowFormat::fp8_f32, width}, 49);
+    expect_fp8_scores(kernels(), context, scene);
+  }
+}
+
+TEST_P(IndexScore, InBlocksOnlyListedAndVisiblePositionsAreRead) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  for (const RowLayout layout : {kFp4, kFp8}) {
+    for (const std::int64_t visible : {1, 15, 16, 21, 450}) {
+      SCOPED_TRACE(visible);
+      Scene scene(random, 4, layout, visible);
+      Context context(2);
+      kernels().index_score(context, scene.shape, {&scene.query, 1});
+      const std::vector<float> all = scene.scores;
+      std::vector<std::int32_t> blocks;
+      for (std::int32_t block = 0; block * 8 < visible + 32; block += 2) blocks.push_back(block);
+      for (std::int64_t t = 0; t < visible; ++t) {
+        if (t / 8 % 2 == 1)
+          std::fill_n(const_cast<std::byte*>(scene.query.keys.row(t)), layout.bytes(), std::byte{0xFF});
+      }
+      scene.set_range({visible, true, blocks, 8});
+      EXPECT_GE(scene.query.range.slots(), static_cast<std::int64_t>(blocks.size() - 1) * 8);
+      kernels().index_score(context, scene.shape, {&scene.query, 1});
+      for (std::int64_t slot = 0; slot < scene.query.range.slots(); ++slot) {
+        const std::int64_t position = scene.query.range.position(slot);
+        EXPECT_EQ(scene.scores[static_cast<std::size_t>(slot)],
+                  position < visible ? all[static_cast<std::size_t>(position)] : -kInfinity)
+            << "position " << position;
+      }
+      EXPECT_EQ(scene.scores.back(), 42.0f);
+    }
   }
 }
 
 TEST_P(IndexScore, BitsDependOnQueryAndKeyAlone) {
   Random random;
   SCOPED_TRACE(random.trace());
-  Scene a(random, 20, 128, 901), b(random, 20, 128, 33);
-  Context one(1), two(2);
-  kernels().index_score(one, a.shape, {&a.query, 1});
-  const std::vector<float> alone = a.scores;
-  a.set_range(a.query.range);
-  const std::vector<IndexQuery> both = {b.query, a.query};
-  kernels().index_score(two, a.shape, both);
-  EXPECT_TRUE(same_bits(alone.data(), a.scores.data(), 901));
-  a.set_range({500, false, {}, 0});
-  kernels().index_score(two, a.shape, {&a.query, 1});
-  EXPECT_TRUE(same_bits(alone.data(), a.scores.data(), 500));
+  for (const RowLayout layout : {kFp4, kFp8}) {
+    Scene a(random, 20, layout, 901), b(random, 20, layout, 33);
+    Context one(1), two(2);
+    kernels().index_score(one, a.shape, {&a.query, 1});
+    const std::vector<float> alone = a.scores;
+    a.set_range(a.query.range);
+    const std::vector<IndexQuery> both = {b.query, a.query};
+    kernels().index_score(two, a.shape, both);
+    EXPECT_TRUE(same_bits(alone.data(), a.scores.data(), 901));
+    a.set_range({500, false, {}, 0});
+    kernels().index_score(two, a.shape, {&a.query, 1});
+    EXPECT_TRUE(same_bits(alone.data(), a.scores.data(), 500));
+  }
 }
 
 class Fault51 : public EverySet {};
@@ -145,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(, Fault51, every_set(), set_name);
 
 TEST_P(Fault51, NegativeDotsCountAsZero) {
   Random random;
-  Scene scene(random, 2, 32, 1);
+  Scene scene(random, 2, {RowFormat::fp4_e8m0, 32}, 1);
   std::vector<bf16> row(32, bf16{0});
   row[0] = to_bf16(1);
   pack_row(scene.shape.layout, row.data(), scene.pages[0].data());
@@ -158,6 +235,23 @@ TEST_P(Fault51, NegativeDotsCountAsZero) {
   Context context(1);
   kernels().index_score(context, scene.shape, {&scene.query, 1});
   EXPECT_EQ(scene.scores[0], 6.0f);
+}
+
+TEST_P(Fault51, NegativeDotsOfFp8RowsCountAsZero) {
+  Random random;
+  Scene scene(random, 2, kFp8, 1);
+  scene.shape.layout.fp8_scale = Fp8Scale::pow2;
+  std::vector<bf16> row(128, bf16{0});
+  row[100] = to_bf16(1);
+  pack_row(scene.shape.layout, row.data(), scene.pages[0].data());
+  row[100] = to_bf16(5);
+  pack_row(scene.shape.layout, row.data(), scene.heads.data());
+  row[100] = to_bf16(-5);
+  pack_row(scene.shape.layout, row.data(), scene.heads.data() + scene.shape.layout.bytes());
+  for (float& weight : scene.weights) weight = row_scale(scene.shape.layout, scene.heads.data(), 0);
+  Context context(1);
+  kernels().index_score(context, scene.shape, {&scene.query, 1});
+  EXPECT_EQ(scene.scores[0], 5.0f);
 }
 
 class SelectTopk : public EverySet {

@@ -1,8 +1,10 @@
-// Claims: norm, rotation, pooling and packing of every kernel set follow their formulas, on strided views too; rotation
-// touches the last pairs alone and is undone by its inverse; packing crosses page boundaries and touches no other row.
+// Claims: norms, rotation, Hadamard transform, pooling and packing of every kernel set follow their formulas, on
+// strided views too; rotation touches the pairs of its style alone and is undone by its inverse; packing crosses page
+// boundaries and touches no other row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "every_set.hpp"
@@ -11,44 +13,62 @@
 namespace skim::test {
 namespace {
 
-class RmsNorm : public EverySet {};
-INSTANTIATE_TEST_SUITE_P(, RmsNorm, every_set(), set_name);
+class Hadamard : public EverySet {};
+INSTANTIATE_TEST_SUITE_P(, Hadamard, every_set(), set_name);
 
-TEST_P(RmsNorm, FollowsFormula) {
+TEST_P(Hadamard, FollowsTheDirectSumAndUndoesItself) {
   Random random;
   SCOPED_TRACE(random.trace());
-  for (const auto& [rows, width, eps] :
-       {std::tuple{1, 1, 1e-6f}, {1, 33, 1e-20f}, {17, 128, 1e-6f}, {5, 1280, 1e-20f}}) {
-    GappedMatrix<bf16> x(rows, width, bf16{0x7FC0}), y(rows, width, bf16{0x1234});
-    const std::vector<float> weight = random.floats(width);
-    for (int i = 0; i < rows; ++i) {
-      const std::vector<bf16> row = random.bf16s(width, std::exp2(static_cast<float>(4 * (i % 5) - 8)));
-      std::copy(row.begin(), row.end(), x.view().row(i));
-    }
-    Context context(2);
-    kernels().rms_norm(context, x.view(), weight.data(), eps, y.view());
-    for (int i = 0; i < rows; ++i) {
-      double sum = 0;
-      for (int c = 0; c < width; ++c) sum += std::pow(to_float(x.view()(i, c)), 2.0);
-      std::vector<double> want, allowed;
-      for (int c = 0; c < width; ++c) {
-        want.push_back(weight[static_cast<std::size_t>(c)] * to_float(x.view()(i, c)) / std::sqrt(sum / width + eps));
-        allowed.push_back((kBf16Epsilon + (width + 6) * kFloatEpsilon) * std::abs(want.back()));
+  for (const std::int64_t width : {1, 2, 4, 32, 64, 128}) {
+    for (const std::int64_t rows : {1, 3, 70}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows of width " << width);
+      GappedMatrix<bf16> x(rows, width, bf16{0x7FC0});
+      std::vector<std::vector<bf16>> before;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        before.push_back(random.bf16s(width, std::exp2(static_cast<float>(4 * (i % 5) - 8))));
+        std::copy(before.back().begin(), before.back().end(), x.view().row(i));
       }
-      EXPECT_TRUE(close(y.view().row(i), want, allowed)) << "row " << i << " of width " << width;
+      Context one(1), two(2);
+      kernels().hadamard(two, x.view());
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const std::vector<bf16>& row = before[static_cast<std::size_t>(r)];
+        std::vector<double> want, allowed, values;
+        for (std::size_t i = 0; i < row.size(); ++i) {
+          double sum = 0, size = 0;
+          for (std::size_t j = 0; j < row.size(); ++j) {
+            const double value = to_float(row[j]);
+            sum += std::popcount(i & j) % 2 == 0 ? value : -value;
+            size += std::abs(value);
+          }
+          const double scale = 1 / std::sqrt(static_cast<double>(width));
+          values.push_back(to_float(row[i]));
+          want.push_back(scale * sum);
+          allowed.push_back(kBf16Epsilon * std::abs(want.back()) +
+                            (static_cast<double>(width) + 2) * kFloatEpsilon * scale * size);
+        }
+        EXPECT_TRUE(close(x.view().row(r), want, allowed)) << "row " << r;
+        std::vector<bf16> again = row;
+        const View<bf16, 2> alone(again.data(), {1, width});
+        kernels().hadamard(one, alone);
+        EXPECT_TRUE(same_bits(again.data(), x.view().row(r), width));
+        // The transform keeps lengths, so the two roundings add up.
+        kernels().hadamard(one, alone);
+        EXPECT_LE(relative_error(again.data(), values), 2.1 * kBf16Epsilon) << "row " << r;
+      }
+      EXPECT_TRUE(x.gaps_intact());
     }
-    EXPECT_TRUE(y.gaps_intact());
   }
 }
 
-TEST_P(RmsNorm, ZerosStayZeros) {
-  const std::vector<bf16> x(64, bf16{0});
-  const std::vector<float> weight(64, 1.0f);
-  std::vector<bf16> y(64, bf16{0x1234});
+TEST_P(Hadamard, RowsOfTheMatrixAreInNaturalOrder) {
+  std::vector<bf16> x;
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j) x.push_back(to_bf16(i == j ? 2 : 0));
+  }
   Context context(1);
-  kernels().rms_norm(context, View<const bf16, 2>(x.data(), {1, 64}), weight.data(), 1e-20f,
-                     View<bf16, 2>(y.data(), {1, 64}));
-  EXPECT_EQ(y, x);
+  kernels().hadamard(context, View<bf16, 2>(x.data(), {4, 4}));
+  const float sylvester[] = {1, 1, 1, 1, 1, -1, 1, -1, 1, 1, -1, -1, 1, -1, -1, 1};
+  for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(to_float(x[i]), sylvester[i]) << "row " << i / 4;
 }
 
 class Rotate : public EverySet {};
@@ -64,42 +84,58 @@ std::vector<float> cos_sin_table(Random& random, std::int64_t rows, std::int64_t
   return table;
 }
 
-TEST_P(Rotate, FollowsFormulaAndIsUndoneByItsInverse) {
+constexpr RotationStyle kStyles[] = {RotationStyle::tail_adjacent, RotationStyle::front_halves};
+
+/// Where a head of `width` elements has the two parts of a pair.
+std::array<std::int64_t, 2> parts_of(RotationStyle style, std::int64_t width, std::int64_t pairs, std::int64_t pair) {
+  if (style == RotationStyle::front_halves) return {pair, pairs + pair};
+  return {width - 2 * pairs + 2 * pair, width - 2 * pairs + 2 * pair + 1};
+}
+
+void expect_rotation_and_its_inverse(const Kernels& kernels, RotationStyle style, std::array<std::int64_t, 3> shape,
+                                     std::int64_t pairs) {
   Random random;
   SCOPED_TRACE(random.trace());
-  for (const auto& [rows, heads, width, pairs] : {std::tuple{1, 1, 2, 1}, {17, 3, 33, 5}, {3, 64, 96, 32}}) {
-    const std::vector<float> table = cos_sin_table(random, rows, pairs);
-    const std::vector<bf16> before = random.bf16s(rows * heads * width);
-    std::vector<bf16> after = before;
-    Rotation rotation{View<bf16, 3>(after.data(), {rows, heads, width}),
-                      View<const float, 3>(table.data(), {rows, pairs, 2}), false};
-    Context context(2);
-    kernels().rotate(context, rotation);
-    const int first = width - 2 * pairs;
-    std::vector<double> want, allowed;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const int column = static_cast<int>(i % static_cast<std::size_t>(width));
-      want.push_back(to_float(before[i]));
-      allowed.push_back(0);
-      if (column < first) continue;
-      const std::size_t row = i / static_cast<std::size_t>(heads * width);
-      const std::size_t pair = static_cast<std::size_t>((column - first) / 2);
-      const double c = table[(row * static_cast<std::size_t>(pairs) + pair) * 2];
-      const double s = table[(row * static_cast<std::size_t>(pairs) + pair) * 2 + 1];
-      const bool real = (column - first) % 2 == 0;
-      const double a = to_float(before[real ? i : i - 1]), b = to_float(before[real ? i + 1 : i]);
-      want.back() = real ? a * c - b * s : a * s + b * c;
-      allowed.back() = kBf16Epsilon * std::abs(want.back()) + 3 * kFloatEpsilon * (std::abs(a) + std::abs(b));
+  const std::vector<float> table = cos_sin_table(random, shape[0], pairs);
+  std::vector<bf16> values = random.bf16s(shape[0] * shape[1] * shape[2]), after = values;
+  const View<bf16, 3> before(values.data(), shape);
+  Rotation rotation{View<bf16, 3>(after.data(), shape), View<const float, 3>(table.data(), {shape[0], pairs, 2}), false,
+                    style};
+  Context context(2);
+  kernels.rotate(context, rotation);
+  std::vector<double> want, allowed(values.size(), 0.0);
+  for (const bf16 value : values) want.push_back(to_float(value));
+  for (std::int64_t row = 0; row < shape[0]; ++row) {
+    for (std::int64_t i = 0; i < shape[1] * pairs; ++i) {
+      const auto [re, im] = parts_of(style, shape[2], pairs, i % pairs);
+      const double a = to_float(before(row, i / pairs, re)), b = to_float(before(row, i / pairs, im));
+      const double c = rotation.cos_sin(row, i % pairs, 0), s = rotation.cos_sin(row, i % pairs, 1);
+      const auto head = static_cast<std::size_t>((row * shape[1] + i / pairs) * shape[2]);
+      for (const auto& [at, value] : {std::pair{re, a * c - b * s}, {im, a * s + b * c}}) {
+        want[head + static_cast<std::size_t>(at)] = value;
+        allowed[head + static_cast<std::size_t>(at)] =
+            kBf16Epsilon * std::abs(value) + 3 * kFloatEpsilon * (std::abs(a) + std::abs(b));
+      }
     }
-    EXPECT_TRUE(close(after.data(), want, allowed));
-    // Each of the two rotations rounds both parts to bf16, and an error of one part turns into the other.
-    rotation.inverse = true;
-    kernels().rotate(context, rotation);
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      want[i] = to_float(before[i]);
-      if (allowed[i] > 0) allowed[i] = 3 * kBf16Epsilon * 2 * std::max(std::abs(to_float(before[i])), 6.0f);
+  }
+  EXPECT_TRUE(close(after.data(), want, allowed));
+  // Each of the two rotations rounds both parts to bf16, and an error of one part turns into the other.
+  rotation.inverse = true;
+  kernels.rotate(context, rotation);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    want[i] = to_float(values[i]);
+    if (allowed[i] > 0) allowed[i] = 3 * kBf16Epsilon * 2 * std::max(std::abs(to_float(values[i])), 6.0f);
+  }
+  EXPECT_TRUE(close(after.data(), want, allowed));
+}
+
+TEST_P(Rotate, FollowsFormulaAndIsUndoneByItsInverse) {
+  for (const RotationStyle style : kStyles) {
+    for (const auto& [rows, heads, width, pairs] :
+         {std::tuple{1, 1, 2, 1}, {17, 3, 33, 5}, {3, 64, 96, 32}, {2, 5, 128, 32}}) {
+      SCOPED_TRACE(testing::Message() << "style " << static_cast<int>(style) << ", width " << width);
+      expect_rotation_and_its_inverse(kernels(), style, {rows, heads, width}, pairs);
     }
-    EXPECT_TRUE(close(after.data(), want, allowed));
   }
 }
 
@@ -121,6 +157,41 @@ TEST_P(Fault19, OnlyTheLast64ChannelsTurn) {
   EXPECT_TRUE(std::equal(x.begin(), x.begin() + 448, y.begin()));
   EXPECT_EQ(y[448], to_bf16(table[0]));
   EXPECT_EQ(y[449], to_bf16(table[1]));
+}
+
+class Fault21 : public EverySet {};
+INSTANTIATE_TEST_SUITE_P(, Fault21, every_set(), set_name);
+
+TEST_P(Fault21, PairsAreNeighboursInATailAndHalvesApartInAFront) {
+  const std::vector<float> quarter_turn = {0, 1, 1, 0};
+  for (const RotationStyle style : kStyles) {
+    std::vector<bf16> x = {to_bf16(1), bf16{0}, bf16{0}, bf16{0}};
+    Context context(1);
+    kernels().rotate(context, {View<bf16, 3>(x.data(), {1, 1, 4}), View<const float, 3>(quarter_turn.data(), {1, 2, 2}),
+                               false, style});
+    const std::size_t partner = style == RotationStyle::front_halves ? 2 : 1;
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(to_float(x[i]), i == partner ? 1.0f : 0.0f) << i;
+  }
+}
+
+TEST_P(Fault21, BehindTheFrontNothingTurns) {
+  std::vector<bf16> before;
+  for (int i = 0; i < 128; ++i) before.push_back(to_bf16(static_cast<float>(i + 1)));
+  std::vector<bf16> x = before;
+  std::vector<float> quarter_turns;
+  for (int pair = 0; pair < 32; ++pair) quarter_turns.insert(quarter_turns.end(), {0, 1});
+  Rotation rotation{View<bf16, 3>(x.data(), {1, 1, 128}), View<const float, 3>(quarter_turns.data(), {1, 32, 2}), false,
+                    RotationStyle::front_halves};
+  Context context(1);
+  kernels().rotate(context, rotation);
+  for (std::size_t i = 0; i < 128; ++i) {
+    const auto want =
+        static_cast<float>(i < 32 ? -static_cast<int>(i + 33) : static_cast<int>(i < 64 ? i - 31 : i + 1));
+    EXPECT_EQ(to_float(x[i]), want) << i;
+  }
+  rotation.inverse = true;
+  kernels().rotate(context, rotation);
+  EXPECT_EQ(x, before);
 }
 
 class Fault22 : public EverySet {};
@@ -209,8 +280,9 @@ TEST_P(PackRows, CrossesPagesAndTouchesNoOtherRow) {
   Random random;
   SCOPED_TRACE(random.trace());
   constexpr std::int64_t kPages = 4, kRowsPerPage = 3, kFirst = 2, kRows = 8;
-  for (const RowFormat format : {RowFormat::fp8_e8m0, RowFormat::fp4_e4m3, RowFormat::fp4_e8m0}) {
-    const RowLayout layout{format, 96};
+  for (const RowLayout layout :
+       {RowLayout{RowFormat::fp8_e8m0, 96}, RowLayout{RowFormat::fp4_e4m3, 96}, RowLayout{RowFormat::fp4_e8m0, 96},
+        RowLayout{RowFormat::fp8_f32, 173, 32}, RowLayout{RowFormat::fp8_f32, 160, 32, Fp8Scale::pow2}}) {
     const auto bytes = static_cast<std::size_t>(layout.bytes());
     std::vector<std::vector<std::byte>> pages(kPages, std::vector<std::byte>(kRowsPerPage * bytes, std::byte{0xA5}));
     std::vector<std::byte*> pointers;

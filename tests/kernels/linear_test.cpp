@@ -8,6 +8,8 @@
 #include "every_set.hpp"
 #include "formats/e4m3.hpp"
 #include "formats/e8m0.hpp"
+#include "formats/naive.hpp"
+#include "kernels/reference/reference.hpp"
 #include "random_tensors.hpp"
 
 namespace skim::test {
@@ -77,11 +79,9 @@ std::vector<double> seen_input(const WeightFormat& format, const bf16* x) {
   for (std::int64_t first = 0; format.is_fp8() && first < format.in; first += format.block) {
     const std::span<const bf16> group(
         x + first, static_cast<std::size_t>(std::min<std::int64_t>(format.block, format.in - first)));
-    const float scale = fp8_group_scale(group, format.input_scale);
-    std::vector<std::uint8_t> codes(group.size());
-    fp8_group_codes(group, scale, codes.data());
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      seen[static_cast<std::size_t>(first) + i] = static_cast<double>(scale) * e4m3_to_float(codes[i]);
+    const float scale = naive_fp8_scale(group, format.input_scale);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      seen[static_cast<std::size_t>(first) + i] = scale * naive_e4m3(to_float(group[i]) / scale);
     }
   }
   return seen;
@@ -118,8 +118,9 @@ void expect_row(const std::vector<double>& w, const std::vector<double>& x, cons
 struct Shape {
   std::int64_t rows, in, out;
 };
-constexpr Shape kShapes[] = {{1, 1, 1},    {1, 33, 1},    {1, 33, 35}, {17, 33, 35},  {2, 7, 130},  {3, 512, 48},
-                             {5, 129, 31}, {9, 1025, 65}, {4, 96, 24}, {67, 160, 25}, {130, 40, 3}, {6, 514, 29}};
+constexpr Shape kShapes[] = {{1, 1, 1},    {1, 33, 1},   {1, 33, 35},   {17, 33, 35}, {2, 7, 130},
+                             {3, 512, 48}, {5, 129, 31}, {9, 1025, 65}, {4, 96, 24},  {67, 160, 25},
+                             {130, 40, 3}, {6, 514, 29}, {5, 200, 160}, {2, 385, 257}};
 
 class Linear : public EverySet {};
 INSTANTIATE_TEST_SUITE_P(, Linear, every_set(), set_name);
@@ -154,10 +155,29 @@ TEST_P(Linear, FollowsFormula) {
   }
 }
 
+TEST_P(Linear, AgreesWithTheReferenceSet) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  constexpr std::int64_t kRows = 9, kIn = 200, kOut = 160;
+  for (const Kind& kind : kKinds) {
+    SCOPED_TRACE(testing::Message() << "kind " << static_cast<int>(kind.kind) << " block " << kind.block);
+    const RandomWeight source(random, kind, kOut, kIn);
+    const std::vector<bf16> values = random.bf16s(kRows * kIn);
+    const View<const bf16, 2> x(values.data(), {kRows, kIn});
+    std::vector<float> got(kRows * kOut), reference(kRows * kOut);
+    Context context(2);
+    kernels().linear_f32(context, x, kernels().pack_weight(memory(), source.source()),
+                         View<float, 2>(got.data(), {kRows, kOut}));
+    reference::kernels().linear_f32(context, x, reference::kernels().pack_weight(host_memory(), source.source()),
+                                    View<float, 2>(reference.data(), {kRows, kOut}));
+    EXPECT_LE(relative_error(got.data(), {reference.begin(), reference.end()}), 8 * kFloatEpsilon);
+  }
+}
+
 TEST_P(Linear, RowBitsDependOnTheRowAlone) {
   Random random;
   SCOPED_TRACE(random.trace());
-  constexpr std::int64_t kRows = 37, kIn = 1100, kOut = 53;
+  constexpr std::int64_t kRows = 37, kIn = 1100, kOut = 160;
   for (const Kind& kind : kKinds) {
     SCOPED_TRACE(testing::Message() << "kind " << static_cast<int>(kind.kind) << " block " << kind.block);
     const RandomWeight source(random, kind, kOut, kIn);
@@ -245,6 +265,27 @@ TEST_P(Fault06, ScalesBelongToBlocksOf32) {
     std::vector<bf16> y(96);
     kernels().linear(context, View<const bf16, 2>(x.data(), {1, 64}), weight, View<bf16, 2>(y.data(), {1, 96}));
     for (std::size_t r = 0; r < 96; ++r) EXPECT_EQ(to_float(y[r]), std::exp2(static_cast<float>(r / 32 * 2 + c / 32)));
+  }
+}
+
+TEST_P(Fault06, Float32ScalesBelongToBlocksOf128WhereTheGridDoesNotDivide) {
+  const std::vector<std::uint8_t> codes(160 * 200, e4m3_from_float(1));
+  const std::vector<float> scales = {0.7f, 1.1f, 1.3f, 1.7f};
+  Context context(1);
+  for (const Fp8Scale kind : {Fp8Scale::float32, Fp8Scale::pow2}) {
+    const Weight weight =
+        kernels().pack_weight(memory(), {{WeightKind::fp8_f32, 160, 200, 128, kind}, codes.data(), scales.data()});
+    for (std::size_t c : {0u, 127u, 128u, 199u}) {
+      std::vector<bf16> x(200, bf16{0});
+      x[c] = to_bf16(1);
+      std::vector<float> y(160);
+      kernels().linear_f32(context, View<const bf16, 2>(x.data(), {1, 200}), weight,
+                           View<float, 2>(y.data(), {1, 160}));
+      for (std::size_t r = 0; r < 160; ++r) {
+        const float want = scales[r / 128 * 2 + c / 128];
+        EXPECT_NEAR(y[r], want, 4 * kFloatEpsilon * want) << r << ", " << c;
+      }
+    }
   }
 }
 

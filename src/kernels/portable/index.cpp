@@ -40,9 +40,11 @@ struct Workspace {
 
 bool is_fp8(const IndexShape& shape) { return shape.layout.format == RowFormat::fp8_f32; }
 
+/// A row and the zeros that add_dots wants behind it; only fp8 rows may end between multiples of kLanes.
 void widen(const IndexShape& shape, const std::byte* row, float* to) {
   if (is_fp8(shape)) {
     widen_codes(shape.layout, row, to);
+    std::fill(to + shape.layout.width, to + round_up(shape.layout.width, kLanes), 0.0f);
   } else {
     widen_row(shape.layout, row, to);
   }
