@@ -65,7 +65,7 @@ def make_safetensors():
     write("safetensors", "layers.safetensors", safetensors(layer, {}))
 
 
-def released_spelling(c):
+def v41_released_spelling(c):
     text = {
         "model_type": "deepseek_v41", "hidden_size": c["dim"], "num_hidden_layers": c["n_layers"],
         "num_attention_heads": c["n_heads"], "head_dim": c["head_dim"], "qk_rope_head_dim": c["rope_head_dim"],
@@ -83,11 +83,29 @@ def released_spelling(c):
     return {"model_type": "deepseek_v41", "architectures": ["DeepseekV41ForCausalLM"], "text_config": text}
 
 
+def v32_released_spelling(c):
+    return {
+        "model_type": "deepseek_v32", "architectures": ["DeepseekV32ForCausalLM"], "hidden_size": c["dim"],
+        "num_hidden_layers": c["n_layers"], "num_attention_heads": c["n_heads"], "q_lora_rank": c["q_lora_rank"],
+        "kv_lora_rank": c["kv_lora_rank"], "qk_nope_head_dim": c["qk_nope_head_dim"],
+        "qk_rope_head_dim": c["qk_rope_head_dim"], "v_head_dim": c["v_head_dim"], "rms_norm_eps": 1e-6,
+        "rope_theta": c["rope_theta"],
+        "rope_scaling": {"type": "yarn", "factor": c["rope_factor"], "beta_fast": c["beta_fast"],
+                         "beta_slow": c["beta_slow"], "mscale": c["mscale"], "mscale_all_dim": c["mscale"],
+                         "original_max_position_embeddings": c["original_seq_len"]},
+        "quantization_config": {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+                                "scale_fmt": c["scale_fmt"], "weight_block_size": [128, 128]},
+        "index_n_heads": c["index_n_heads"], "index_head_dim": c["index_head_dim"], "index_topk": c["index_topk"],
+        "num_nextn_predict_layers": 1,
+    }
+
+
 def make_config():
-    for source in ("v41-tiny-fp8", "v41-flash-layers"):
+    for source in ("v41-tiny-fp8", "v41-flash-layers", "v32-tiny-fp8"):
         config = json.loads(read(CASES / f"{source}.safetensors")[1]["config"])
+        spelling = v32_released_spelling if source.startswith("v32") else v41_released_spelling
         write("config", f"{source}-inference.json", json.dumps(config, indent=1).encode())
-        write("config", f"{source}-released.json", json.dumps(released_spelling(config)).encode())
+        write("config", f"{source}-released.json", json.dumps(spelling(config)).encode())
 
 
 def make_case_file():

@@ -46,6 +46,9 @@ RopeScaling read_yarn(const JsonObject& scaling) {
   for (const std::string_view key : {"rope_type", "type"}) {
     if (scaling.has(key) && scaling.text(key) != "yarn") scaling.fail(key, "\"yarn\"");
   }
+  if (scaling.has("attention_factor") && scaling.number("attention_factor") != 1.0) {
+    scaling.fail("attention_factor", "1, null or nothing: this model does not scale its rotation");
+  }
   return {scaling.number("factor"), scaling.number("beta_fast"), scaling.number("beta_slow"),
           scaling.integer("original_max_position_embeddings", 1, std::int64_t{1} << 40)};
 }

@@ -23,16 +23,17 @@ V32Config v32_tiny_config();
 V41Config read_v41_config(const JsonObject& document);
 V32Config read_v32_config(const JsonObject& document);
 
-/// A field that fits an int once it is checked.
-inline int small_integer(const JsonObject& object, std::string_view key) {
-  return static_cast<int>(object.integer(key, -1, 1 << 24));
+/// A size or count that fits an int. Most cannot be 0.
+inline int small_integer(const JsonObject& object, std::string_view key, int low = 1) {
+  return static_cast<int>(object.integer(key, low, 1 << 24));
 }
 
 /// `dtype` of an inference configuration, if it is there.
 void read_weight_type(const JsonObject& object, WeightType& type);
 /// Refuses blocks of weight scales other than `block` x `block`, if quantization_config names them.
 void check_block_size(const JsonObject& object, int block);
-/// The YaRN parameters that every released rope_scaling has. Any other kind of scaling is refused.
+/// The YaRN parameters that every released rope_scaling has. Any other kind of scaling is refused, and so is one that
+/// changes the length of what is rotated.
 struct RopeScaling {
   double factor = 1, beta_fast = 32, beta_slow = 1;
   std::int64_t original_seq_len = 0;

@@ -25,9 +25,10 @@ std::string dtype_choices(TensorKind kind) {
   return "";
 }
 
+bool may_be_fp8(TensorKind kind) { return kind == TensorKind::linear || kind == TensorKind::plain; }
+
 bool dtype_fits(TensorKind kind, DType dtype) {
-  if (dtype == DType::bf16) return true;
-  return kind == TensorKind::linear || kind == TensorKind::plain ? dtype == DType::f8_e4m3 : dtype == DType::f32;
+  return dtype == DType::bf16 || dtype == (may_be_fp8(kind) ? DType::f8_e4m3 : DType::f32);
 }
 
 class LayerCheck {
@@ -38,7 +39,8 @@ class LayerCheck {
     for (const LayerTensor& tensor : layer_tensors(config_, layer)) {
       expected_.insert(tensor.name);
       // Without its weight, or beside one of another shape, a scale is not a second problem.
-      if (!source_.contains(tensor.name) || source_.info(tensor.name).dtype != DType::bf16) {
+      if (may_be_fp8(tensor.kind) &&
+          (!source_.contains(tensor.name) || source_.info(tensor.name).dtype != DType::bf16)) {
         expected_.insert(scale_name(config_, tensor.name));
       }
       if (check_tensor(tensor.name, tensor.shape, dtype_choices(tensor.kind),

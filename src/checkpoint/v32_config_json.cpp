@@ -88,7 +88,8 @@ V32Config read_v32_config(const JsonObject& document) {
     document.fail("model_type", fmt::format("\"{}\"", kV32Model));
   }
   check_block_size(document, kV32Block);
-  return document.has("hidden_size") ? read_released(document) : read_inference(document);
+  const bool released = document.has("hidden_size") || document.has("num_hidden_layers");
+  return released ? read_released(document) : read_inference(document);
 }
 
 }  // namespace skim

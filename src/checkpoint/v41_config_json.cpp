@@ -26,13 +26,13 @@ void read_common(const JsonObject& object, V41Config& c) {
   c.rope_theta = object.number("rope_theta");
   c.compress_rope_theta = object.number("compress_rope_theta");
   c.compress_ratios = object.integers("compress_ratios");
-  c.index_n_heads = small_integer(object, "index_n_heads");
-  c.index_head_dim = small_integer(object, "index_head_dim");
-  c.index_topk = small_integer(object, "index_topk");
+  c.index_n_heads = small_integer(object, "index_n_heads", 0);  // 0 will do if nothing is selected
+  c.index_head_dim = small_integer(object, "index_head_dim", 0);
+  c.index_topk = small_integer(object, "index_topk", 0);
 }
 
 void read_candidates(const JsonObject& object, std::string_view source_key, V41Config& c) {
-  c.candidate_source_layer = object.has(source_key) ? small_integer(object, source_key) : -1;
+  c.candidate_source_layer = object.has(source_key) ? small_integer(object, source_key, -1) : -1;
   if (c.candidate_source_layer < 0) return;
   c.candidate_topk_blocks = small_integer(object, "candidate_topk_blocks");
   c.candidate_block_size = small_integer(object, "candidate_block_size");
@@ -54,9 +54,6 @@ void read_rope_scaling(const JsonObject& object, V41Config& c) {
   c.original_seq_len = 0;
   if (!object.has("rope_scaling")) return;
   const JsonObject scaling = object.object("rope_scaling");
-  if (scaling.has("attention_factor") && scaling.number("attention_factor") != 1.0) {
-    scaling.fail("attention_factor", "1, null or nothing: this model does not scale its rotation");
-  }
   const RopeScaling yarn = read_yarn(scaling);
   c.rope_factor = yarn.factor;
   c.beta_fast = yarn.beta_fast;

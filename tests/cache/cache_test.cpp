@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "cache/cache_fixture.hpp"
+#include "named_v32.hpp"
 #include "named_v41.hpp"
 
 namespace skim::test {
@@ -71,6 +72,18 @@ TEST(CacheCost, TheReleasedModelTakes890BytesPerToken) {
   EXPECT_EQ(cost.bytes_at(0), cost.bytes_fixed);
   EXPECT_TRUE(refuses([&] { cache_cost(config, std::array{43}); }, ErrorCode::invalid_argument, {"43"}));
   EXPECT_TRUE(refuses([&] { cache_cost(config, std::array{-1}); }, ErrorCode::invalid_argument, {"-1"}));
+}
+
+TEST(CacheCost, V32Takes788BytesPerTokenAndLayer) {
+  // A latent of 512 codes with 4 float32 scales, 64 rotated bf16 elements; an index key of 128 codes with a scale.
+  for (const int count : {1, 61}) {
+    std::vector<int> layers(static_cast<std::size_t>(count));
+    std::iota(layers.begin(), layers.end(), 0);
+    const CacheCost cost = cache_cost(named_v32("v32"), layers);
+    EXPECT_EQ(cost.bytes_per_token, 788 * count);
+    EXPECT_EQ(cost.bytes_fixed, 0);
+    EXPECT_EQ(cost.bytes_at(1000), 788'000 * count);
+  }
 }
 
 TEST_F(Cache, OptionsOutOfRangeAreNamed) {

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -91,10 +93,32 @@ inline void write_text(const std::filesystem::path& path, const std::string& tex
 }
 
 /// A checkpoint of one file with its configuration beside it.
-inline Checkpoint save(const std::filesystem::path& folder, const V41Config& config, const TensorMap& tensors) {
+inline Checkpoint save(const std::filesystem::path& folder, const Config& config, const TensorMap& tensors) {
   write_tensors(folder / "model.safetensors", tensors);
   write_text(folder / "config.json", inference_document(config).dump());
   return Checkpoint::open(folder);
+}
+
+inline constexpr const char* kIndex = "model.safetensors.index.json";
+
+inline void write_index(const std::filesystem::path& folder, const nlohmann::json& map) {
+  write_text(folder / kIndex, nlohmann::json{{"metadata", {{"total_size", 0}}}, {"weight_map", map}}.dump());
+}
+
+inline std::string shard_name(int layer) { return "model-layer-" + std::to_string(layer) + ".safetensors"; }
+
+/// One shard per layer, with an index and config.json as a released model has it.
+inline void write_shards(const std::filesystem::path& folder, const Config& config, const TensorMap& all) {
+  std::map<int, TensorMap> shards;
+  nlohmann::json map;
+  for (const auto& [name, tensor] : all) {
+    const int layer = layer_of_tensor(config, name);
+    shards[layer][name] = tensor;
+    map[name] = shard_name(layer);
+  }
+  for (const auto& [layer, tensors] : shards) write_tensors(folder / shard_name(layer), tensors);
+  write_index(folder, map);
+  write_text(folder / "config.json", released_document(config).dump());
 }
 
 /// What all layers of a model make of a short sequence: 19 tokens and then 2.
@@ -134,6 +158,39 @@ inline void expect_same_outputs(const std::vector<bf16>& got, const std::vector<
   EXPECT_EQ(different, 0u) << "of " << got.size();
   EXPECT_EQ(not_finite, 0u);
   EXPECT_LT(zeros, got.size() / 100);
+}
+
+inline std::vector<int> all_layers(const Config& config) {
+  std::vector<int> layers(static_cast<std::size_t>(layer_count(config)));
+  std::iota(layers.begin(), layers.end(), 0);
+  return layers;
+}
+
+/// The tensors, one by one, and what a model computes from them.
+inline void expect_same_checkpoint(const Checkpoint& got, const Checkpoint& want) {
+  EXPECT_EQ(got.config(), want.config());
+  const std::vector<TensorInfo> infos = got.tensors();
+  ASSERT_EQ(infos.size(), want.tensors().size());
+  for (const TensorInfo& info : infos) {
+    SCOPED_TRACE(info.name);
+    const Tensor mine = got.tensor(info.name), theirs = want.tensor(info.name);
+    EXPECT_EQ(info.dtype, theirs.dtype);
+    EXPECT_EQ(info.shape, theirs.shape);
+    EXPECT_EQ(info.bytes, static_cast<std::int64_t>(theirs.bytes.size()));
+    EXPECT_EQ(got.info(info.name).shape, theirs.shape);
+    EXPECT_TRUE(std::equal(mine.bytes.begin(), mine.bytes.end(), theirs.bytes.begin(), theirs.bytes.end()));
+  }
+  EXPECT_TRUE(got.problems(all_layers(got.config())).empty());
+  expect_same_outputs(outputs(got), outputs(want));
+}
+
+/// Names of the problems of this kind, separated by spaces.
+inline std::string name_of(const std::vector<TensorProblem>& problems, TensorProblem::Kind kind) {
+  std::string names;
+  for (const TensorProblem& problem : problems) {
+    if (problem.kind == kind) names += (names.empty() ? "" : " ") + problem.name;
+  }
+  return names;
 }
 
 }  // namespace skim::test

@@ -37,18 +37,8 @@ class CheckpointLayers : public testing::Test {
 constexpr const char* kSomeLinear = "layers.0.attn.wkv.weight";
 constexpr const char* kItsScale = "layers.0.attn.wkv.scale";
 
-std::string name_of(const std::vector<TensorProblem>& problems, TensorProblem::Kind kind) {
-  std::string names;
-  for (const TensorProblem& problem : problems) {
-    if (problem.kind == kind) names += (names.empty() ? "" : " ") + problem.name;
-  }
-  return names;
-}
-
 TEST_F(CheckpointLayers, AGoodCheckpointHasNoProblems) {
-  std::vector<int> layers(static_cast<std::size_t>(config_.layer_count()));
-  for (std::size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<int>(i);
-  EXPECT_TRUE(saved().problems(layers).empty());
+  EXPECT_TRUE(saved().problems(all_layers(config_)).empty());
   EXPECT_TRUE(saved().problems({}).empty());
   const V41Config flash = named_v41("v41-flash");
   for (int layer = 0; layer < flash.layer_count(); ++layer) {

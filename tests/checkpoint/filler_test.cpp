@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "named_v32.hpp"
 #include "named_v41.hpp"
 #include "skim/checkpoint.hpp"
 
@@ -161,23 +162,56 @@ TEST(Filler, Bf16ModelsHaveNoScales) {
   }
 }
 
+TEST(Filler, V32ScalesArePowersOfTwoOnlyWithUe8m0) {
+  for (const bool ue8m0 : {true, false}) {
+    V32Config config = named_v32("v32");
+    config.ue8m0_scales = ue8m0;
+    const Checkpoint checkpoint = Checkpoint::synthetic(config);
+    const std::pair<std::string, double> rows[] = {{"model.layers.0.self_attn.q_b_proj.weight_scale_inv", 1536},
+                                                   {"model.layers.60.self_attn.kv_b_proj.weight_scale_inv", 512}};
+    for (const auto& [name, in_features] : rows) {
+      const Tensor scales = checkpoint.tensor(name);
+      EXPECT_EQ(scales.dtype, DType::f32);
+      const double base = std::sqrt(3 / in_features) / 448;
+      for (std::uint64_t i = 0; i < count(scales); ++i) {
+        const double power = std::floor(std::log2(base)) + static_cast<double>(random_bits(name, i) % 3) - 1;
+        const double want = ue8m0 ? std::exp2(power) : base * std::exp2(uniform(name, i));
+        ASSERT_EQ(element<float>(scales, i), static_cast<float>(want)) << name << " " << i;
+      }
+    }
+  }
+}
+
+TEST(Filler, V32BiasesAreSmall) {
+  const std::string name = "model.layers.1.self_attn.indexer.k_norm.bias";
+  const Tensor tensor = Checkpoint::synthetic(named_v32("v32-tiny")).tensor(name);
+  EXPECT_EQ(tensor.dtype, DType::bf16);
+  for (std::uint64_t i = 0; i < count(tensor); ++i) {
+    ASSERT_EQ(bf16_element(tensor, i), rounded_to_bf16(0.1 * uniform(name, i))) << i;
+  }
+}
+
 TEST(Filler, TheSeedChangesEveryTensor) {
-  const Checkpoint again = Checkpoint::synthetic(named_v41("v41-tiny"), 0);
-  const Checkpoint other = Checkpoint::synthetic(named_v41("v41-tiny"), 1);
   const auto same = [](const Tensor& a, const Tensor& b) {
     return a.dtype == b.dtype && a.shape == b.shape && std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin());
   };
-  int scales_alike = 0;
-  for (const TensorInfo& info : tiny().tensors()) {
-    const Tensor tensor = tiny().tensor(info.name);
-    EXPECT_EQ(info.bytes, static_cast<std::int64_t>(tensor.bytes.size()));
-    EXPECT_TRUE(same(tensor, again.tensor(info.name))) << info.name;
-    EXPECT_EQ(other.tensor(info.name).shape, tensor.shape);
-    if (!same(tensor, other.tensor(info.name))) continue;
-    EXPECT_EQ(info.dtype, DType::f8_e8m0) << info.name;
-    ++scales_alike;
+  V32Config v32 = named_v32("v32-tiny");
+  v32.ue8m0_scales = false;
+  for (const Config& config : {Config(named_v41("v41-tiny")), Config(v32)}) {
+    const Checkpoint one = Checkpoint::synthetic(config);
+    const Checkpoint again = Checkpoint::synthetic(config, 0), other = Checkpoint::synthetic(config, 1);
+    int scales_alike = 0;
+    for (const TensorInfo& info : one.tensors()) {
+      const Tensor tensor = one.tensor(info.name);
+      EXPECT_EQ(info.bytes, static_cast<std::int64_t>(tensor.bytes.size()));
+      EXPECT_TRUE(same(tensor, again.tensor(info.name))) << info.name;
+      EXPECT_EQ(other.tensor(info.name).shape, tensor.shape);
+      if (!same(tensor, other.tensor(info.name))) continue;
+      EXPECT_EQ(info.dtype, DType::f8_e8m0) << info.name;
+      ++scales_alike;
+    }
+    EXPECT_LE(scales_alike, 1);  // a grid of 2 x 4 scales out of 3 values each may be the same by chance
   }
-  EXPECT_LE(scales_alike, 1);  // a grid of 2 x 4 scales out of 3 values each may be the same by chance
 }
 
 TEST(Filler, NamesAloneMakeTheDifference) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/expect_error.hpp"
+#include "named_v32.hpp"
 #include "named_v41.hpp"
 #include "skim/config.hpp"
 
@@ -95,6 +96,24 @@ TEST(LayerRoles, CandidatesBoundEveryLaterSelector) {
   expect_role(config, 2, {Role::reindex, 2, 0, 2, -1});
   expect_role(config, 4, {Role::full, 2, 4, 4, 2});
   expect_role(config, 5, {Role::reindex, 2, 4, 5, 2});
+}
+
+TEST(LayerRoles, OfV32AreAllFull) {
+  V32Config config = named_v32("v32");
+  config.n_draft_layers = 1;
+  for (int layer = 0; layer < 62; ++layer) {
+    const LayerRole role = layer_role(config, layer);
+    EXPECT_EQ(role.role, Role::full) << layer;
+    EXPECT_EQ(role.ratio, 1) << layer;
+    EXPECT_EQ(role.kv_source, layer);
+    EXPECT_EQ(role.index_source, layer);
+    EXPECT_EQ(role.candidate_source, -1) << layer;
+    EXPECT_FALSE(role.is_candidate_source) << layer;
+  }
+  for (const int layer : {-1, 62}) {
+    expect_error(ErrorCode::invalid_argument, {"layer " + std::to_string(layer), "0 to 61"},
+                 [&] { layer_role(config, layer); });
+  }
 }
 
 TEST(LayerRoles, ALayerThatDoesNotExistIsRefused) {

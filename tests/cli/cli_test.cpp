@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "skim/safetensors.hpp"
 
@@ -45,6 +47,19 @@ class CommandLine : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   static std::string recording(const std::string& name) { return std::string(SKIM_TEST_CASES) + "/" + name; }
+
+  /// What `skim run` with these arguments computes, as bytes by layer.
+  std::map<std::string, std::vector<std::byte>> outputs(const std::string& arguments) const {
+    const Outcome outcome = skim("run --output " + path("out.safetensors") + " " + arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    const SafetensorsFile file = SafetensorsFile::open(path("out.safetensors"));
+    std::map<std::string, std::vector<std::byte>> layers;
+    for (const TensorInfo& info : file.tensors()) {
+      const Tensor out = file.tensor(info.name);
+      layers[info.name + " " + out.shape_text()].assign(out.bytes.begin(), out.bytes.end());
+    }
+    return layers;
+  }
 
   /// A failure says what is wrong on one line.
   static void expect_error(int status, const std::string& arguments, const std::string& words) {
@@ -117,11 +132,13 @@ TEST_F(CommandLine, VerifyGoesOnAfterABadFile) {
 }
 
 TEST_F(CommandLine, ATruncatedFileIsRefused) {
-  fs::copy_file(recording("v41-tiny-bf16.safetensors"), path("cut.safetensors"));
-  for (const std::uintmax_t size : {4'000'000, 100'000, 9, 3, 0}) {
-    fs::resize_file(path("cut.safetensors"), size);
-    expect_error(1, "verify " + path("cut.safetensors"), "cut.safetensors: ");
-    expect_error(1, "info " + path("cut.safetensors"), "cut.safetensors: ");
+  for (const char* name : {"v41-tiny-bf16.safetensors", "v32-tiny-fp8.safetensors"}) {
+    fs::copy_file(recording(name), path("cut.safetensors"), fs::copy_options::overwrite_existing);
+    for (const std::uintmax_t size : {600'000, 100'000, 9, 3, 0}) {
+      fs::resize_file(path("cut.safetensors"), size);
+      expect_error(1, "verify " + path("cut.safetensors"), "cut.safetensors: ");
+      expect_error(1, "info " + path("cut.safetensors"), "cut.safetensors: ");
+    }
   }
 }
 
@@ -160,17 +177,50 @@ TEST_F(CommandLine, RunPrintsJson) {
 }
 
 TEST_F(CommandLine, WhereDecodeBeginsDoesNotChangeTheOutput) {
-  const std::string run = "run --model synthetic:v41-tiny --output ";
-  ASSERT_EQ(skim(run + path("a.safetensors") + " --tokens 20").status, 0);
-  ASSERT_EQ(skim(run + path("b.safetensors") + " --tokens 7 --decode 13").status, 0);
-  const SafetensorsFile a = SafetensorsFile::open(path("a.safetensors"));
-  const SafetensorsFile b = SafetensorsFile::open(path("b.safetensors"));
-  ASSERT_EQ(a.tensors().size(), 7u);
-  for (const TensorInfo& info : a.tensors()) {
-    const Tensor x = a.tensor(info.name), y = b.tensor(info.name);
-    EXPECT_EQ(x.shape, (std::vector<std::int64_t>{20, 128}));
-    EXPECT_TRUE(std::equal(x.bytes.begin(), x.bytes.end(), y.bytes.begin(), y.bytes.end())) << info.name;
+  for (const auto& [model, layers] : {std::pair{"v41-tiny", 7u}, {"v32-tiny", 2u}}) {
+    SCOPED_TRACE(model);
+    const std::string run = std::string("--model synthetic:") + model;
+    const auto whole = outputs(run + " --tokens 20");
+    ASSERT_EQ(whole.size(), layers);
+    EXPECT_TRUE(whole.contains("layer.0.out [20, 128]"));
+    for (const char* split : {" --tokens 7 --decode 13", " --tokens 19 --decode 1", " --tokens 0 --decode 20"}) {
+      EXPECT_TRUE(outputs(run + split) == whole) << split;
+    }
   }
+}
+
+TEST_F(CommandLine, V32RunsInEveryLayer) {
+  const std::string run = "run --model synthetic:v32-tiny --tokens 20 --decode 3";
+  const Outcome table = skim(run);
+  EXPECT_EQ(table.status, 0);
+  for (const char* words : {"20 tokens prefilled, 3 decoded", "    0  full         1", "    1  full         1"}) {
+    EXPECT_NE(table.output.find(words), std::string::npos) << words << "\n" << table.output;
+  }
+  const Outcome outcome = skim(run + " --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const nlohmann::json report = nlohmann::json::parse(outcome.output);
+  EXPECT_EQ(report.at("prefill_tokens"), 20);
+  EXPECT_EQ(report.at("decode_tokens"), 3);
+  ASSERT_EQ(report.at("layers").size(), 2u);
+  for (const nlohmann::json& layer : report.at("layers")) {
+    EXPECT_EQ(layer.at("role"), "full");
+    EXPECT_EQ(layer.at("ratio"), 1);
+    EXPECT_EQ(layer.at("selected_last"), 8);
+    EXPECT_EQ(layer.at("cache_bytes"), 23 * (128 + 4 + 16 * 2 + 64 + 4));
+  }
+}
+
+/// v32-tiny was trained for 16 tokens.
+TEST_F(CommandLine, TheContextDecidesOnYarn) {
+  const std::string run = "--model synthetic:v32-tiny --tokens 10 --decode 3";
+  const auto plain = outputs(run), stretched = outputs(run + " --context 17");
+  EXPECT_TRUE(outputs(run + " --context 16") == plain);
+  EXPECT_FALSE(stretched == plain);
+  EXPECT_TRUE(outputs(run + " --context 100000") == stretched);
+  const std::string longer = "--model synthetic:v32-tiny --tokens 17";
+  EXPECT_TRUE(outputs(longer) == outputs(longer + " --context 40"));
+  expect_error(1, "run " + run + " --context 12", "--context 12: fewer than the 13 tokens to run");
+  expect_error(2, "run " + run + " --context 0", "--context");
 }
 
 TEST_F(CommandLine, RunReadsHiddenStatesFromAFile) {
@@ -199,6 +249,61 @@ TEST_F(CommandLine, InfoDescribesACheckpoint) {
   }
   const Outcome plain = skim("info " + recording("v41-tiny-bf16.safetensors"));
   EXPECT_EQ(plain.status, 0) << plain.output;
+}
+
+TEST_F(CommandLine, InfoDescribesV32) {
+  const auto expect_words = [](const std::string& model, const std::vector<std::string>& words) {
+    const Outcome outcome = skim("info " + model);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    for (const std::string& word : words) EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
+    EXPECT_EQ(outcome.output.find("problem"), std::string::npos) << outcome.output;
+  };
+  expect_words("synthetic:v32", {"deepseek_v32: 61 layers", "YaRN beyond a context of 4096", "48068 bytes per token",
+                                 "layer 60  full     ratio 1; 19 tensors", "scales ue8m0", "index: 64 heads of 128",
+                                 "model.layers.60.self_attn.indexer.wk.weight_scale_inv"});
+  expect_words(recording("v32-tiny-fp8.safetensors"),
+               {"deepseek_v32: 1 layers", "dim 256", "top 8", "YaRN beyond a context of 16", "328 bytes per token",
+                "19 tensors", "model.layers.0.self_attn.kv_a_proj_with_mqa.weight"});
+}
+
+TEST_F(CommandLine, VerifyHoldsForV32) {
+  for (const char* kernels : {"reference", "portable"}) {
+    const Outcome outcome = skim(std::string("verify --kernels ") + kernels + " " +
+                                 recording("v32-tiny-bf16.safetensors") + " " + recording("v32-tiny-fp8.safetensors"));
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    for (const char* kind : {"qr", "kv_new", "k_pe_new", "index_k_scale_new", "topk_idxs", "out", "passed"}) {
+      EXPECT_NE(outcome.output.find(kind), std::string::npos) << kind;
+    }
+  }
+}
+
+/// One field of a recording's configuration is not that of its tensors, or of any model.
+TEST_F(CommandLine, ARecordingWithAnotherConfigurationIsRefused) {
+  const SafetensorsFile file = SafetensorsFile::open(recording("v32-tiny-fp8.safetensors"));
+  const auto refused = [&](const std::string& field, const nlohmann::json& value, const std::string& words) {
+    std::map<std::string, std::string> metadata = file.metadata();
+    nlohmann::json config = nlohmann::json::parse(metadata.at("config"));
+    config[field] = value;
+    metadata["config"] = config.dump();
+    std::vector<TensorToWrite> tensors;
+    std::vector<Tensor> held;
+    for (const TensorInfo& info : file.tensors()) {
+      held.push_back(file.tensor(info.name));
+      tensors.push_back({info.name, info.dtype, info.shape, held.back().bytes});
+    }
+    write_safetensors(path("case.safetensors"), tensors, metadata);
+    expect_error(1, "verify " + path("case.safetensors"), words);
+  };
+  refused("kv_lora_rank", 64, "kv_lora_rank is 64, expected a multiple of 128");
+  refused("kv_lora_rank", 256, "kv_a_layernorm.weight: shape [128], expected [256]");
+  refused("index_head_dim", 96, "index_head_dim is 96, expected a power of two");
+  refused("index_n_heads", 8, "indexer.weights_proj.weight: shape [4, 256], expected [8, 256]");
+  refused("v_head_dim", "32", "v_head_dim is \"32\", expected an integer from 1");
+  refused("scale_fmt", "float32", "scale_fmt is \"float32\", expected \"ue8m0\" or null");
+  refused("q_lora_rank", nullptr, "q_lora_rank is null, expected an integer from 1");
+  refused("max_seq_len", 41, "more than max_seq_len 41");
+  refused("max_seq_len", nullptr, "max_seq_len is null");
+  refused("n_layers", 0, "n_layers is 0");
 }
 
 }  // namespace
