@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 JOBS ?= $(shell nproc)
 TOOLS := g++ cmake ninja-build
-LIBRARIES := libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+LIBRARIES := libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev
 LINT_TOOLS := clang-format clang-tidy libomp-dev
 
 # $(call install,<package>...): installs the Debian packages that are missing. Touches neither apt nor sudo otherwise.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,6 +102,16 @@ class KvCache {
   /// V4.1: 0, and those whose window and unfinished groups are still there: its own length, as a rule the
   /// rollback + 1 before it, and further back lengths that the ring still covers and that leave no group unfinished.
   std::vector<LengthRange> restorable(SequenceId sequence) const;
+
+  /// Writes a sequence to a file (safetensors) under a temporary name, flushes it and renames it over `path`: at any
+  /// moment there is the old file or the whole new one. Throws Error{wrong_order} if the sequence is in a batch,
+  /// Error{io}.
+  void save(SequenceId sequence, const std::filesystem::path& path) const;
+  /// A new sequence from such a file, of the same configuration, layers and weights, any kernel set, page size and
+  /// rollback. Everything is checked, a checksum over the whole file included. Pages stay in the mapped file, outside
+  /// bytes(), until they are written; so the file must not be changed in place, but may be replaced or deleted.
+  /// Throws Error{io}, Error{bad_file} naming what is damaged or whose model it is, Error{limit_exceeded}.
+  SequenceId load(const std::filesystem::path& path);
 
   /// Starts a batch. Everything is checked and allocated first: after an error nothing has changed.
   /// Throws Error{invalid_argument} (no entries, fewer than one token, unknown or repeated sequence),

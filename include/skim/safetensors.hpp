@@ -55,6 +55,9 @@ struct TensorToWrite {
   DType dtype = DType::u8;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
+  std::vector<std::span<const std::byte>> pieces = {};  ///< Follow `bytes`.
+
+  std::size_t size() const;  ///< Of everything.
 };
 
 /// Writes a file under a temporary name in the same folder, flushes it and renames it over `path`: at any moment there

@@ -1,5 +1,7 @@
 #include "attention/layer_loader.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -54,20 +56,28 @@ Fp8Scale input_scale(const Config& config) {
 
 }  // namespace
 
-LayerLoader::LayerLoader(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory)
-    : checkpoint_(checkpoint), prefix_(layer_prefix(checkpoint.config(), layer)), kernels_(kernels), memory_(memory) {}
+LayerLoader::LayerLoader(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory,
+                         Digest& fingerprint)
+    : checkpoint_(checkpoint),
+      prefix_(layer_prefix(checkpoint.config(), layer)),
+      kernels_(kernels),
+      memory_(memory),
+      fingerprint_(fingerprint) {}
 
-std::vector<float> LayerLoader::vector(const std::string& name) const { return floats(tensor(name)); }
-
-Tensor LayerLoader::scales(const std::string& name) const {
-  return checkpoint_.tensor(scale_name(checkpoint_.config(), prefix_ + name));
+Tensor LayerLoader::tensor(const std::string& name) const {
+  Tensor found = checkpoint_.tensor(name);
+  fingerprint_.add_text(fmt::format("{} {} {}", name, dtype_name(found.dtype), found.shape_text()));
+  fingerprint_.add(found.bytes);
+  return found;
 }
 
+std::vector<float> LayerLoader::vector(const std::string& name) const { return floats(tensor(prefix_ + name)); }
+
 Weight LayerLoader::weight(const std::string& name) const {
-  const Tensor values = tensor(name);
+  const Tensor values = tensor(prefix_ + name);
   const std::int64_t rows = values.shape[0], columns = values.shape[1];
   if (values.dtype == DType::f8_e4m3) {
-    const Tensor grid = scales(name);
+    const Tensor grid = tensor(scale_name(checkpoint_.config(), prefix_ + name));
     const WeightKind kind = grid.dtype == DType::f32 ? WeightKind::fp8_f32 : WeightKind::fp8_e8m0;
     const WeightFormat format{kind, rows, columns, scale_format(checkpoint_.config()).block,
                               input_scale(checkpoint_.config())};
@@ -80,13 +90,13 @@ Weight LayerLoader::weight(const std::string& name) const {
 }
 
 Matrix LayerLoader::matrix(const std::string& name) const {
-  const Tensor values = tensor(name);
+  const Tensor values = tensor(prefix_ + name);
   Matrix matrix{values.shape[0], values.shape[1], {}};
   if (values.dtype != DType::f8_e4m3) {
     matrix.values = elements<bf16>(values);
     return matrix;
   }
-  const Tensor grid = scales(name);
+  const Tensor grid = tensor(scale_name(checkpoint_.config(), prefix_ + name));
   const std::vector<float> scale = scale_values(grid);
   const std::vector<std::uint8_t> codes = elements<std::uint8_t>(values);
   const std::int64_t block = scale_format(checkpoint_.config()).block;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "digest.hpp"
 #include "kernels/kernels.hpp"
 #include "skim/checkpoint.hpp"
 
@@ -21,7 +22,8 @@ struct Matrix {
 /// Names are those behind the layer's prefix; the tensors were found to be there and of the right shape and dtype.
 class LayerLoader {
  public:
-  LayerLoader(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory);
+  /// Everything that is loaded is added to `fingerprint`.
+  LayerLoader(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory, Digest& fingerprint);
 
   std::vector<float> vector(const std::string& name) const;
   /// As the checkpoint stores it. float32 values that are all bf16 are packed as such.
@@ -32,13 +34,14 @@ class LayerLoader {
   Weight pack(const bf16* values, std::int64_t rows, std::int64_t columns) const;
 
  private:
-  Tensor tensor(const std::string& name) const { return checkpoint_.tensor(prefix_ + name); }
-  Tensor scales(const std::string& name) const;
+  /// Of this full name.
+  Tensor tensor(const std::string& name) const;
 
   const Checkpoint& checkpoint_;
   std::string prefix_;
   const Kernels& kernels_;
   Memory& memory_;
+  Digest& fingerprint_;
 };
 
 }  // namespace skim

@@ -11,6 +11,7 @@
 
 #include "attention/v32_run.hpp"
 #include "attention/v41_run.hpp"
+#include "checkpoint/config_models.hpp"
 #include "kernels/registry.hpp"
 #include "out_of_memory.hpp"
 #include "skim/cache.hpp"
@@ -135,13 +136,17 @@ std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, cons
   check_layers(model->config, model->layers);
   check_tensors(checkpoint, model->layers, options.strict);
   Memory& memory = model->kernel_set->memory();
+  Digest fingerprint;
+  fingerprint.add_text(canonical_text(model->config));
   for (const int layer : model->layers) {
     if (options.progress) options.progress(layer);
-    const LayerLoader loader(checkpoint, layer, model->kernel_set->kernels(), memory);
+    const LayerLoader loader(checkpoint, layer, model->kernel_set->kernels(), memory, fingerprint);
     model->loaded.emplace(layer, load_layer(loader, model->config, layer_role(model->config, layer)));
   }
   std::tie(model->plain_rope, model->extended_rope) = rope_tables(model->config);
-  model->layout = std::make_shared<CacheLayout>(cache_layout(model->config, model->layers, memory));
+  CacheLayout layout = cache_layout(model->config, model->layers, memory);
+  layout.fingerprint = fingerprint.hex();
+  model->layout = std::make_shared<CacheLayout>(std::move(layout));
   return model;
 }
 

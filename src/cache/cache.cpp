@@ -150,8 +150,8 @@ SequenceId KvCache::Impl::insert(Sequence sequence) {
 SequenceId KvCache::add() {
   impl_->check_room_for_sequence();
   return or_out_of_memory("cache: new sequence", [&] {
-    const RingLimits limits{impl_->options.max_tokens, impl_->options.rollback};
-    return impl_->insert(Sequence(*impl_->layout, impl_->memory, impl_->options.page_rows, limits));
+    const SequenceFormat format = impl_->sequence_format();
+    return impl_->insert(Sequence(format.layout, impl_->memory, format.page_rows, format.limits));
   });
 }
 
@@ -175,6 +175,20 @@ void KvCache::truncate(SequenceId id, std::int64_t tokens) {
   Sequence& sequence = impl_->find_idle(id);
   require_restorable(*impl_->layout, sequence, id, tokens);
   or_out_of_memory("cache: truncate", [&] { sequence.truncate(*impl_->layout, tokens); });
+}
+
+void KvCache::save(SequenceId id, const std::filesystem::path& path) const {
+  const Sequence& sequence = impl_->find_idle(id);
+  or_out_of_memory(path.string(), [&] { save_sequence(sequence, impl_->sequence_format(), path); });
+}
+
+SequenceId KvCache::load(const std::filesystem::path& path) {
+  impl_->check_room_for_sequence();
+  return or_out_of_memory(path.string(), [&] {
+    Sequence sequence = load_sequence(impl_->sequence_format(), impl_->memory, path);
+    impl_->check_room_for_bytes(0);  // its rings are there already
+    return impl_->insert(std::move(sequence));
+  });
 }
 
 std::vector<LengthRange> KvCache::restorable(SequenceId id) const { return impl_->find(id).restorable(*impl_->layout); }

@@ -9,6 +9,7 @@
 
 #include "cache/layout.hpp"
 #include "cache/sequence.hpp"
+#include "cache/sequence_file.hpp"
 #include "kernels/context.hpp"
 #include "skim/cache.hpp"
 
@@ -52,6 +53,9 @@ struct KvCache::Impl {
   void check_room_for_sequence() const;
   void check_room_for_bytes(std::int64_t bytes) const;
   SequenceId insert(Sequence sequence);
+  SequenceFormat sequence_format() const {
+    return {*layout, {options.max_tokens, options.rollback}, options.page_rows};
+  }
   std::unique_ptr<Context> borrow_context();
   void return_context(std::unique_ptr<Context> context) noexcept;
 };

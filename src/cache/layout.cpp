@@ -45,7 +45,8 @@ bool CacheLayout::has_rings() const {
 }
 
 CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memory& memory) {
-  CacheLayout cache{{}, &memory};
+  CacheLayout cache{.layers = {}, .memory = &memory, .model = std::string(model_type(config)), .fingerprint = {}};
+  if (const auto* v32 = std::get_if<V32Config>(&config)) cache.yarn_beyond = v32->original_seq_len;
   for (const int layer : layers) {
     const LayerRole role = layer_role(config, layer);
     cache.layers.push_back(std::visit([&](const auto& c) { return layer_layout(c, role); }, config));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "formats/packed_rows.hpp"
@@ -40,6 +41,9 @@ struct LayerLayout {
 struct CacheLayout {
   std::vector<LayerLayout> layers;  ///< Ascending by layer.
   Memory* memory = nullptr;
+  std::string model;             ///< e.g. "deepseek_v41"
+  std::string fingerprint;       ///< Of configuration, layers and weights: whose rows are these.
+  std::int64_t yarn_beyond = 0;  ///< V3.2: caches for longer contexts hold other rotations; 0: all the same.
 
   /// Whether some state is kept of the last tokens only, so that not every earlier length can be restored.
   bool has_rings() const;

@@ -24,6 +24,10 @@ int layer_count(const Config& config) {
   return std::visit([](const auto& c) { return c.layer_count(); }, config);
 }
 
+std::string canonical_text(const Config& config) {
+  return fmt::format("{} {}", model_type(config), std::visit([](const auto& c) { return canonical_text(c); }, config));
+}
+
 void validate(const Config& config, const std::string& name) {
   try {
     std::visit([](const auto& c) { check_config(c); }, config);

@@ -1,6 +1,7 @@
 // What each model knows of its configuration: rules, well-known shapes, and how config.json spells it.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "checkpoint/json.hpp"
@@ -22,6 +23,11 @@ V32Config v32_tiny_config();
 /// Read config.json, not yet checked. Throw Error{bad_config}.
 V41Config read_v41_config(const JsonObject& document);
 V32Config read_v32_config(const JsonObject& document);
+
+/// Every field that results depend on, in one line: equal texts, equal models but for their weights.
+std::string canonical_text(const Config& config);
+std::string canonical_text(const V41Config& config);
+std::string canonical_text(const V32Config& config);
 
 /// A size or count that fits an int. Most cannot be 0.
 inline int small_integer(const JsonObject& object, std::string_view key, int low = 1) {

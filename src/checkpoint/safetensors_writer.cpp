@@ -125,8 +125,8 @@ std::vector<const TensorToWrite*> file_order(std::span<const TensorToWrite> tens
     const std::string where = fmt::format("tensor '{}'", shortened(tensor.name));
     if (tensor.name == "__metadata__") refuse(where + ": the format reserves this name");
     const std::int64_t expected = tensor_bytes(tensor.dtype, tensor.shape, where, ErrorCode::invalid_argument);
-    if (!std::cmp_equal(tensor.bytes.size(), expected)) {
-      refuse(fmt::format("{}: {} bytes given, expected {} for shape {} of {}", where, tensor.bytes.size(), expected,
+    if (!std::cmp_equal(tensor.size(), expected)) {
+      refuse(fmt::format("{}: {} bytes given, expected {} for shape {} of {}", where, tensor.size(), expected,
                          shape_text(tensor.shape), dtype_name(tensor.dtype)));
     }
     order.push_back(&tensor);
@@ -152,7 +152,7 @@ std::string header_bytes(const std::vector<const TensorToWrite*>& order,
   }
   std::size_t offset = 0;
   for (const TensorToWrite* tensor : order) {
-    const std::size_t end = offset + tensor->bytes.size();
+    const std::size_t end = offset + tensor->size();
     json += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}},", quoted(tensor->name),
                         dtype_name(tensor->dtype), fmt::join(tensor->shape, ","), offset, end);
     offset = end;
@@ -170,6 +170,12 @@ std::string header_bytes(const std::vector<const TensorToWrite*>& order,
 
 }  // namespace
 
+std::size_t TensorToWrite::size() const {
+  std::size_t total = bytes.size();
+  for (const std::span<const std::byte> piece : pieces) total += piece.size();
+  return total;
+}
+
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata) {
   or_out_of_memory(path.string(), [&] {
@@ -178,7 +184,10 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
     const std::filesystem::path target = replaceable(path);
     TemporaryFile file(target);
     file.write(std::as_bytes(std::span(header)));
-    for (const TensorToWrite* tensor : order) file.write(tensor->bytes);
+    for (const TensorToWrite* tensor : order) {
+      file.write(tensor->bytes);
+      for (const std::span<const std::byte> piece : tensor->pieces) file.write(piece);
+    }
     file.move_to_target();
     flush_directory(target);
   });

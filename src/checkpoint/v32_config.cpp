@@ -67,6 +67,13 @@ void check_config(const V32Config& config) {
   check_index(config);
 }
 
+std::string canonical_text(const V32Config& c) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", c.dim, c.n_heads, c.q_lora_rank,
+                     c.kv_lora_rank, c.qk_nope_head_dim, c.qk_rope_head_dim, c.v_head_dim, c.norm_eps, c.rope_theta,
+                     c.rope_factor, c.beta_fast, c.beta_slow, c.mscale, c.original_seq_len, c.index_n_heads,
+                     c.index_head_dim, c.index_topk, c.ue8m0_scales);
+}
+
 V32Config v32_config() {
   return {.dim = 7168,
           .n_layers = 61,

@@ -1,4 +1,6 @@
 // Which V4.1 configurations make sense, and some well-known ones.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "checkpoint/config_models.hpp"
@@ -154,6 +156,14 @@ void check_config(const V41Config& config) {
   check_sources(config);
   if (!config.kv_source_layers.empty()) check_index(config);
   check_candidates(config);
+}
+
+std::string canonical_text(const V41Config& c) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", c.dim, c.n_heads,
+                     c.head_dim, c.rope_head_dim, c.q_lora_rank, c.o_groups, c.o_lora_rank, c.window_size, c.norm_eps,
+                     c.rope_theta, c.compress_rope_theta, c.rope_factor, c.beta_fast, c.beta_slow, c.original_seq_len,
+                     c.compress_ratios, c.kv_source_layers, c.index_source_layers, c.index_n_heads, c.index_head_dim,
+                     c.index_topk, c.candidate_source_layer, c.candidate_topk_blocks, c.candidate_block_size);
 }
 
 V41Config v41_flash_config() {

@@ -253,8 +253,10 @@ void Tape::scores(const TraceScores& event) {
 
 void Tape::selection(const TraceSelection& event) { limits_[{event.layer, event.position}] = event.limit; }
 
-void Stack::add(const std::string& name) {
-  ids_[name] = cache_.add();
+void Stack::add(const std::string& name) { adopt(name, cache_.add()); }
+
+void Stack::adopt(const std::string& name, SequenceId id) {
+  ids_[name] = id;
   outcomes_[name] = {};
 }
 

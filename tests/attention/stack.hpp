@@ -72,6 +72,8 @@ class Stack {
 
   KvCache& cache() { return cache_; }
   void add(const std::string& name);
+  /// A sequence that is in the cache already; outcomes are recorded from now on.
+  void adopt(const std::string& name, SequenceId id);
   void remove(const std::string& name);
   /// From now on this token of `name` is the one that `other` has there.
   void put(const std::string& name, std::int64_t position, const std::string& other) { put_[{name, position}] = other; }

@@ -139,7 +139,8 @@ std::vector<bf16> rotated(const ShownLayer& shown, std::vector<bf16> row, int wi
 
 std::vector<bf16> project(const ShownLayer& shown, const std::string& name, std::vector<bf16> x) {
   const Kernels& kernels = choose_kernel_set("").kernels();
-  const LayerLoader loader(shown.checkpoint, 0, kernels, host_memory());
+  Digest fingerprint;
+  const LayerLoader loader(shown.checkpoint, 0, kernels, host_memory(), fingerprint);
   const Weight weight = loader.weight(name);
   std::vector<bf16> y(static_cast<std::size_t>(weight.format.out));
   Context context(1);

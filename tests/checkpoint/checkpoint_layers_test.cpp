@@ -159,7 +159,8 @@ TEST_F(CheckpointLayers, SinksMayBeNarrow) {
 }
 
 V41Weights load_v41(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory) {
-  const LayerLoader loader(checkpoint, layer, kernels, memory);
+  Digest fingerprint;
+  const LayerLoader loader(checkpoint, layer, kernels, memory, fingerprint);
   return load_v41_weights(loader, as_v41(checkpoint.config()), layer_role(checkpoint.config(), layer));
 }
 
