@@ -109,6 +109,44 @@ TEST_F(Batches, ABatchMayOutliveItsCache) {
   EXPECT_NO_THROW(committed.commit());
 }
 
+TEST_F(Batches, WithoutNewRowsAForkSharesItsLastPageAgain) {
+  KvCache cache(model_, options());
+  const SequenceId id = cache.add();
+  feed(cache, id, 21);
+  const SequenceId child = cache.fork(id);
+  const std::vector<std::byte> state = state_bytes(cache, id);
+  const std::int64_t bytes = cache.bytes();
+  for (const bool commits : {false, true}) {
+    Batch batch = cache.begin({{child, 5}});
+    EXPECT_GT(cache.bytes(), bytes);
+    forward_all(batch, 21);
+    if (commits) batch.commit(child, 0);
+  }
+  EXPECT_EQ(cache.bytes(), bytes);
+  { const Batch both = cache.begin({{id, 3}, {child, 40}}); }
+  EXPECT_EQ(cache.bytes(), bytes);
+  feed(cache, child, 30);
+  EXPECT_EQ(state_bytes(cache, id), state);
+  feed(cache, id, 30);
+  EXPECT_EQ(state_bytes(cache, id), state_bytes(cache, child));
+  cache.remove(id);
+  cache.remove(child);
+  EXPECT_EQ(cache.bytes(), 0);
+}
+
+TEST_F(Batches, ADroppedBatchPutsBackAPageWhoseOtherOwnerIsGone) {
+  KvCache cache(model_, options());
+  const SequenceId id = cache.add();
+  feed(cache, id, 21);
+  const SequenceId child = cache.fork(id);
+  {
+    const Batch batch = cache.begin({{child, 5}});
+    cache.remove(id);
+  }
+  feed(cache, child, 10);
+  EXPECT_EQ(state_bytes(cache, child), run_alone(model_, options(), "a", {31}).state);
+}
+
 TEST_F(Batches, ACacheMayMoveWhileABatchIsOpen) {
   KvCache cache(model_, options());
   const SequenceId id = cache.add();
