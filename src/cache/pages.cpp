@@ -46,8 +46,8 @@ void PageTable::drop_from(Spine& spine, std::size_t pages) {
 
 void PageTable::grow(std::int64_t from, std::int64_t to) {
   if (pages_to_grow(from, to) == 0) return;
+  const bool copies = must_copy(from);  // before the new spine shares the old one's chunks
   auto spine = spine_ != nullptr ? std::make_shared<Spine>(*spine_) : std::make_shared<Spine>();
-  const bool copies = must_copy(from);
   const auto kept = static_cast<std::size_t>(from / rows_per_page_ + (copies || from % rows_per_page_ == 0 ? 0 : 1));
   drop_from(*spine, kept);
   while (static_cast<std::int64_t>(spine->starts.size()) < pages_for(to)) {

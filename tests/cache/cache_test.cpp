@@ -159,6 +159,18 @@ TEST_F(Cache, BeyondMaxBytesNothingChanges) {
   }
 }
 
+TEST_F(Cache, AnOpenBatchTakesNoMoreThanItWasAdmittedFor) {
+  const std::int64_t need = cache_cost(model_.config(), model_.layers()).bytes_fixed +
+                            page_bytes(as_v41(model_.config()), model_.layers(), 100, 16);
+  CacheOptions limited = options();
+  limited.max_bytes = need;
+  KvCache cache(model_, limited);
+  const SequenceId id = cache.add();
+  feed(cache, id, 21);  // its last pages are not full, and continued where they are
+  const Batch batch = cache.begin({{id, 79}});
+  EXPECT_EQ(cache.bytes(), need);
+}
+
 TEST_F(Cache, BatchesOfWrongSequencesAreRefused) {
   KvCache cache(model_, options());
   const SequenceId id = cache.add(), other = cache.add();
