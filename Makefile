@@ -29,7 +29,7 @@ if (( $${#missing[@]} > 0 )); then
 fi
 endef
 
-# $(call configure,<preset>) and $(call compile,<preset>): silent unless something fails.
+# $(call configure,<preset>) and $(call compile,<preset>[,<target>]): silent unless something fails.
 define configure
 mkdir -p build/$(1)
 cmake --preset $(1) > build/$(1)/configure.log 2>&1 || { cat build/$(1)/configure.log >&2; exit 1; }
@@ -37,7 +37,7 @@ endef
 define compile
 $(call configure,$(1))
 echo "building build/$(1)"
-cmake --build --preset $(1) --parallel $(JOBS) -- --quiet | awk '!/^ninja: no work to do/'
+cmake --build --preset $(1) $(if $(2),--target $(2)) --parallel $(JOBS) -- --quiet | awk '!/^ninja: no work to do/'
 endef
 
 # $(call run_tests,<preset>,<ctest options>): shows what did not pass and the summary; the rest is in test.log.
@@ -74,12 +74,14 @@ build: deps  ## Build the library, the command line and the tests: build/release
 demo: build  ## Run six layers of the released V4.1 shape on made-up weights
 	build/release/skim run --model synthetic:v41-flash --layers 0,2,3,20,21,24 --tokens 2048 --decode 16
 
-test: build  ## Run all tests, then all but the slow ones under the address and undefined behavior sanitizers
+test: build  ## Run all tests, all but the slow ones under address and undefined behavior sanitizers, one under that of threads
 	status=0
 	$(call run_tests,release)
 	$(call compile,asan)
 	$(call run_tests,asan,-LE slow)
-	$(call report,build/release/test.log build/asan/test.log)
+	$(call compile,tsan,threads_test)
+	$(call run_tests,tsan,-R '^Threads\.')
+	$(call report,build/release/test.log build/asan/test.log build/tsan/test.log)
 
 format:  ## Format all tracked sources
 	$(call install,$(LINT_TOOLS))
