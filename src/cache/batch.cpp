@@ -43,7 +43,7 @@ Batch::Impl::~Impl() {
   for (BatchSequence& entry : sequences) {
     if (entry.committed) continue;  // it may be in another batch by now, or gone
     entry.sequence->in_batch = false;
-    entry.sequence->shrink(layout(), entry.sequence->length);
+    entry.sequence->settle(layout(), entry.start);
   }
 }
 
@@ -100,7 +100,7 @@ void Batch::Impl::commit(BatchSequence& entry, std::int64_t accepted) {
                   return reinterpret_cast<const std::byte*>(entry.open_row(layer, slot, position));
                 });
   }
-  entry.sequence->shrink(layout(), end);
+  entry.sequence->settle(layout(), end);
   entry.sequence->length = end;
   entry.sequence->reached = std::max(entry.sequence->reached, end);
   entry.sequence->in_batch = false;

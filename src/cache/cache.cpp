@@ -191,7 +191,10 @@ SequenceId KvCache::load(const std::filesystem::path& path) {
   });
 }
 
-std::vector<LengthRange> KvCache::restorable(SequenceId id) const { return impl_->find(id).restorable(*impl_->layout); }
+std::vector<LengthRange> KvCache::restorable(SequenceId id) const {
+  const Sequence& sequence = impl_->find(id);
+  return or_out_of_memory("cache", [&] { return sequence.restorable(*impl_->layout); });
+}
 
 std::int64_t KvCache::length(SequenceId id) const { return impl_->find(id).length; }
 
@@ -217,12 +220,14 @@ Batch KvCache::begin_batch(std::span<const BatchEntry> entries) {
 }
 
 std::optional<std::string> KvCache::admission_problem(std::span<const BatchEntry> entries) const {
-  try {
-    impl_->check_room_for_bytes(bytes_to_grow(*impl_, plan_batch(*impl_, entries)));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
+  return or_out_of_memory("batch", [&]() -> std::optional<std::string> {
+    try {
+      impl_->check_room_for_bytes(bytes_to_grow(*impl_, plan_batch(*impl_, entries)));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  });
 }
 
 std::int64_t KvCache::bytes() const { return impl_->memory.bytes(); }

@@ -7,9 +7,9 @@ namespace skim {
 bool PageTable::must_copy(std::int64_t from) const {
   if (from % rows_per_page_ == 0) return false;
   const auto page = static_cast<std::size_t>(from / rows_per_page_);
-  const std::shared_ptr<Page>& last = page_at(*spine_, page);
-  return spine_.use_count() > 1 || spine_->chunks[page / kChunkPages].use_count() > 1 || last.use_count() > 1 ||
-         last->memory.data() == nullptr;
+  const std::shared_ptr<Chunk>& chunk = spine_->chunks[page / kChunkPages];
+  const std::shared_ptr<Page>& last = (*chunk)[page % kChunkPages];
+  return spine_.use_count() > 1 || chunk.use_count() > 1 || last.use_count() > 1 || last->memory.data() == nullptr;
 }
 
 std::int64_t PageTable::pages_to_grow(std::int64_t from, std::int64_t to) const {
@@ -46,34 +46,31 @@ void PageTable::drop_from(Spine& spine, std::size_t pages) {
 
 void PageTable::grow(std::int64_t from, std::int64_t to) {
   if (pages_to_grow(from, to) == 0) return;
-  const bool copies = must_copy(from);  // before the new spine shares the old one's chunks
-  auto spine = spine_ != nullptr ? std::make_shared<Spine>(*spine_) : std::make_shared<Spine>();
+  const bool copies = must_copy(from);  // first, as it goes by who else holds the page
+  std::shared_ptr<Spine> before = spine_ != nullptr ? spine_ : std::make_shared<Spine>();
+  auto spine = std::make_shared<Spine>(*before);
   const auto kept = static_cast<std::size_t>(from / rows_per_page_ + (copies || from % rows_per_page_ == 0 ? 0 : 1));
   drop_from(*spine, kept);
   while (static_cast<std::int64_t>(spine->starts.size()) < pages_for(to)) {
     std::shared_ptr<Page> page = new_page();
     if (copies && spine->starts.size() == kept) {
-      std::memcpy(page->first, spine_->starts[kept], static_cast<std::size_t>(from % rows_per_page_ * row_bytes_));
+      std::memcpy(page->first, before->starts[kept], static_cast<std::size_t>(from % rows_per_page_ * row_bytes_));
     }
     append(*spine, std::move(page));
   }
-  if (copies) {
-    replaced_ = page_at(*spine_, kept);
-    replaced_rows_ = from;
-  }
+  grown_from_ = std::move(before);
+  grown_from_rows_ = from;
   spine_ = std::move(spine);
 }
 
-void PageTable::put_back_replaced(std::int64_t rows) {
-  const std::shared_ptr<Page> replaced = std::move(replaced_);
-  if (replaced == nullptr || rows != replaced_rows_) return;
-  const auto page = static_cast<std::size_t>(rows / rows_per_page_);
-  spine_->starts[page] = replaced->first;
-  (*spine_->chunks[page / kChunkPages])[page % kChunkPages] = replaced;
+void PageTable::settle(std::int64_t rows) {
+  if (grown_from_ == nullptr) return;
+  if (rows == grown_from_rows_) spine_ = grown_from_;
+  grown_from_.reset();
+  shrink(rows);
 }
 
 void PageTable::shrink(std::int64_t rows) {
-  put_back_replaced(rows);
   const auto wanted = static_cast<std::size_t>(pages_for(rows));
   if (static_cast<std::int64_t>(wanted) >= pages()) return;
   if (spine_.use_count() > 1) spine_ = std::make_shared<Spine>(*spine_);

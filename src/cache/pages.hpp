@@ -33,8 +33,10 @@ class PageTable {
   /// Makes room for rows [from, to), `from` being as many as there are: adds pages, and takes a copy of the last one if
   /// it is shared. Throws Error{out_of_memory}, std::bad_alloc; then nothing has changed.
   void grow(std::int64_t from, std::int64_t to);
-  /// Gives up the pages behind row `rows`. After grow, without a copy in between, it cannot throw; and back at the rows
-  /// there were before, a page that grow took a copy of is shared again.
+  /// Of the rows that grow made room for keeps those before `rows`: with none of them everything is as it was before,
+  /// pages that are shared too. Without a copy of the table in between it cannot throw.
+  void settle(std::int64_t rows);
+  /// Gives up the pages behind row `rows`. Throws std::bad_alloc; then nothing has changed.
   void shrink(std::int64_t rows);
   /// Adds a page of mapped rows behind the full ones there are.
   void map(std::byte* first, std::shared_ptr<const void> mapping);
@@ -56,19 +58,15 @@ class PageTable {
   /// Whether the page that row `from` goes into exists and may not be written.
   bool must_copy(std::int64_t from) const;
   std::shared_ptr<Page> new_page() const;
-  static const std::shared_ptr<Page>& page_at(const Spine& spine, std::size_t page) {
-    return (*spine.chunks[page / kChunkPages])[page % kChunkPages];
-  }
   static void append(Spine& spine, std::shared_ptr<Page> page);
   static void drop_from(Spine& spine, std::size_t pages);
-  void put_back_replaced(std::int64_t rows);
 
   Memory* memory_ = nullptr;
   std::int64_t row_bytes_ = 0;
   std::int64_t rows_per_page_ = 1;
   std::shared_ptr<Spine> spine_;
-  std::shared_ptr<Page> replaced_;  ///< What grow took a copy of, until shrink.
-  std::int64_t replaced_rows_ = 0;  ///< Rows there were then.
+  std::shared_ptr<Spine> grown_from_;  ///< Between grow and settle.
+  std::int64_t grown_from_rows_ = 0;
 };
 
 }  // namespace skim

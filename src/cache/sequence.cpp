@@ -74,13 +74,26 @@ void Sequence::grow(const CacheLayout& layout, Memory& memory, std::int64_t toke
   }
 }
 
+void Sequence::settle(const CacheLayout& layout, std::int64_t tokens) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i].compressed.settle(groups(layout.layers[i], tokens));
+    layers[i].keys.settle(groups(layout.layers[i], tokens));
+  }
+  if (tokens == 0) drop_rings();
+}
+
 void Sequence::shrink(const CacheLayout& layout, std::int64_t tokens) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     layers[i].compressed.shrink(groups(layout.layers[i], tokens));
     layers[i].keys.shrink(groups(layout.layers[i], tokens));
-    if (tokens > 0) continue;
-    layers[i].ring.reset();
-    layers[i].open.reset();
+  }
+  if (tokens == 0) drop_rings();
+}
+
+void Sequence::drop_rings() {
+  for (LayerCache& layer : layers) {
+    layer.ring.reset();
+    layer.open.reset();
   }
 }
 
@@ -145,7 +158,7 @@ void Sequence::truncate(const CacheLayout& layout, std::int64_t tokens) {
   length = tokens;
   if (tokens > 0) return;
   reached = 0;
-  shrink(layout, 0);
+  drop_rings();
 }
 
 }  // namespace skim

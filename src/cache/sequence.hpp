@@ -33,9 +33,11 @@ struct Sequence {
   std::int64_t ring_bytes() const;
   /// Bytes that grow(layout, tokens) allocates.
   std::int64_t bytes_to_grow(const CacheLayout& layout, std::int64_t tokens) const;
-  /// Makes room for `tokens` tokens in all. Throws Error{out_of_memory}, then some of it may have been made; shrink
+  /// Makes room for `tokens` tokens in all. Throws Error{out_of_memory}, then some of it may have been made; settle
   /// gives it back.
   void grow(const CacheLayout& layout, Memory& memory, std::int64_t tokens);
+  /// Of the room that grow made keeps what `tokens` tokens need. Does not throw.
+  void settle(const CacheLayout& layout, std::int64_t tokens);
   /// Gives up what `tokens` tokens do not need.
   void shrink(const CacheLayout& layout, std::int64_t tokens);
 
@@ -50,6 +52,7 @@ struct Sequence {
 
  private:
   Sequence() = default;
+  void drop_rings();
 };
 
 }  // namespace skim

@@ -119,18 +119,47 @@ TEST(Fault12, AContextShorterThanTheWindowClosesItsGroups) {
   EXPECT_TRUE(tape.tensor(0, "latent").contains(15));
 }
 
+TEST(Fault12, AContextOfOneTokenLessThanAGroupHasNoRows) {
+  for (const std::string& name : small_config_names()) {
+    const Model model(Checkpoint::synthetic(small_config(name)));
+    CacheOptions exact = options();
+    for (exact.max_tokens = 1; exact.max_tokens <= 6; ++exact.max_tokens) {
+      const std::vector<std::int64_t> steps(static_cast<std::size_t>(exact.max_tokens), 1);
+      EXPECT_EQ(difference(run_alone(model, exact, "a", {exact.max_tokens}), run_alone(model, exact, "a", steps)), "")
+          << exact.max_tokens << " tokens, " << name;
+    }
+  }
+}
+
 TEST(Fault13, UnfinishedGroupsBelongToSequencesNotToRowsOfTheBatch) {
-  const Model model(Checkpoint::synthetic(small_config("tiny")));
-  Stack stack(model, options());
-  for (const char* name : {"a", "b"}) stack.add(name);
-  stack.feed({{"a", 7}, {"b", 9}});
-  stack.feed({{"b", 4}, {"a", 4}});
-  EXPECT_EQ(difference(run_alone(model, options(), "a", {11}), stack.outcome("a")), "");
-  stack.remove("a");
-  stack.add("c");
-  stack.feed({{"c", 5}, {"b", 3}});
-  EXPECT_EQ(difference(run_alone(model, options(), "b", {16}), stack.outcome("b")), "");
-  EXPECT_EQ(difference(run_alone(model, options(), "c", {5}), stack.outcome("c")), "");
+  for (const std::string& config : small_config_names()) {
+    SCOPED_TRACE(config);
+    const Model model(Checkpoint::synthetic(small_config(config)));
+    Stack stack(model, options());
+    for (const char* name : {"a", "b"}) stack.add(name);
+    stack.feed({{"a", 7}, {"b", 9}});
+    stack.feed({{"b", 4}, {"a", 4}});
+    EXPECT_EQ(stack.difference_from_alone("a"), "");
+    stack.remove("a");
+    stack.add("c");
+    stack.feed({{"c", 5}, {"b", 3}});
+    for (const char* name : {"b", "c"}) EXPECT_EQ(stack.difference_from_alone(name), "") << name;
+  }
+}
+
+TEST(Fault13, DraftsThatAreRejectedLeaveNoUnfinishedGroupToAnother) {
+  for (const std::string& config : small_config_names()) {
+    SCOPED_TRACE(config);
+    const Model model(Checkpoint::synthetic(small_config(config)));
+    CacheOptions drafting = options();
+    drafting.rollback = 4;
+    Stack stack(model, drafting);
+    for (const char* name : {"a", "b"}) stack.add(name);
+    stack.speculate({{"a", 7, 5}, {"b", 9, 8}});
+    stack.speculate({{"b", 4, 1}, {"a", 4, 0}});
+    stack.feed({{"a", 1}, {"b", 2}});
+    for (const char* name : {"a", "b"}) EXPECT_EQ(stack.difference_from_alone(name), "") << name;
+  }
 }
 
 TEST(Fault30, PaddingNeverEntersAGroup) {
@@ -282,6 +311,38 @@ TEST(Fault38, TheLastWindowOfRowsRemainsInTheRing) {
     std::vector<bf16> row(static_cast<std::size_t>(layout.width));
     unpack_row(layout, sequence(stack, "a").layers[0].ring.data() + p % 8 * layout.bytes(), row.data());
     EXPECT_EQ(row, tape.tensor(0, "window_kv").at(p)) << p;
+  }
+}
+
+TEST(Fault43, OnlyTheRowsOfTheBatchChange) {
+  constexpr std::int64_t before = 2, tokens = 3, after = 2;
+  constexpr bf16 untouched{0x1234};
+  for (const std::string& name : small_config_names()) {
+    SCOPED_TRACE(name);
+    const Model model(Checkpoint::synthetic(small_config(name)));
+    const std::int64_t dim = hidden_dim(model.config());
+    Stack stack(model, options());
+    for (const char* other : {"a", "b", "c"}) stack.add(other);
+    stack.feed({{"a", 9}, {"b", 12}, {"c", 5}});
+    const std::vector<std::byte> a = state_bytes(stack.cache(), stack.id("a"));
+    const std::vector<std::byte> c = state_bytes(stack.cache(), stack.id("c"));
+    Batch batch = stack.cache().begin({{stack.id("b"), tokens}});
+    for (const int layer : model.layers()) {
+      std::vector<bf16> x, out(static_cast<std::size_t>((before + tokens + after) * dim), untouched);
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        const std::vector<bf16> state = hidden_state("b", layer, 12 + i, dim);
+        x.insert(x.end(), state.begin(), state.end());
+      }
+      const std::array<std::int64_t, 2> shape{tokens, dim};
+      model.forward(layer, batch, View<const bf16, 2>(x.data(), shape),
+                    View<bf16, 2>(out.data() + before * dim, shape));
+      EXPECT_EQ(std::count(out.begin(), out.begin() + before * dim, untouched), before * dim) << "layer " << layer;
+      EXPECT_EQ(std::count(out.end() - after * dim, out.end(), untouched), after * dim) << "layer " << layer;
+    }
+    batch.commit();
+    EXPECT_TRUE(state_bytes(stack.cache(), stack.id("a")) == a);
+    EXPECT_TRUE(state_bytes(stack.cache(), stack.id("c")) == c);
+    EXPECT_TRUE(state_bytes(stack.cache(), stack.id("b")) == run_alone(model, options(), "b", {15}).state);
   }
 }
 

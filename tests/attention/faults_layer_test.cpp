@@ -230,23 +230,28 @@ TEST(Fault39, AChunkFourTimesTheWindowEqualsPiecesInsideIt) {
 }
 
 TEST(Fault40, TheSecondPieceOfAPromptIsAsGoodAsTheFirst) {
-  const Model model(Checkpoint::synthetic(small_config("tiny")));
-  const Outcome whole = alone(model, "a", {300});
-  for (const std::int64_t size : {150, 128, 127, 1}) {
-    std::vector<std::int64_t> pieces(static_cast<std::size_t>(300 / size), size);
-    if (300 % size != 0) pieces.push_back(300 % size);
-    EXPECT_EQ(difference(whole, alone(model, "a", pieces)), "") << "pieces of " << size;
+  for (const char* config : {"tiny", "v32_tiny"}) {
+    const Model model(Checkpoint::synthetic(small_config(config)));
+    const Outcome whole = alone(model, "a", {300});
+    for (const std::int64_t size : {150, 128, 127, 1}) {
+      std::vector<std::int64_t> pieces(static_cast<std::size_t>(300 / size), size);
+      if (300 % size != 0) pieces.push_back(300 % size);
+      EXPECT_EQ(difference(whole, alone(model, "a", pieces)), "") << "pieces of " << size << ", " << config;
+    }
   }
 }
 
 TEST(Fault42, ASecondSequenceInTheBatchChangesNoBit) {
-  const Model model(Checkpoint::synthetic(small_config("tiny")));
-  Stack stack(model, options());
-  for (const char* name : {"a", "b"}) stack.add(name);
-  stack.feed({{"a", 12}, {"b", 11}});
-  stack.feed({{"a", 1}, {"b", 1}});
-  EXPECT_EQ(difference(alone(model, "a", {12, 1}), stack.outcome("a")), "");
-  EXPECT_EQ(difference(alone(model, "b", {11, 1}), stack.outcome("b")), "");
+  for (const std::string& config : small_config_names()) {
+    SCOPED_TRACE(config);
+    const Model model(Checkpoint::synthetic(small_config(config)));
+    Stack stack(model, options());
+    for (const char* name : {"a", "b"}) stack.add(name);
+    stack.feed({{"a", 12}, {"b", 11}});
+    stack.feed({{"a", 1}, {"b", 1}});
+    EXPECT_EQ(difference(alone(model, "a", {12, 1}), stack.outcome("a")), "");
+    EXPECT_EQ(difference(alone(model, "b", {11, 1}), stack.outcome("b")), "");
+  }
 }
 
 TEST(Fault44, ATokenBehindTheWindowIsForgotten) {

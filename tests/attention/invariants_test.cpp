@@ -2,42 +2,21 @@
 // threads, page size or workspace: outputs, selections and cache contents are the same bit for bit.
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <random>
-#include <tuple>
 
 #include "attention/stack.hpp"
-#include "kernels/registry.hpp"
 
 namespace skim::test {
 namespace {
 
 constexpr std::int64_t kTokens = 64;
 
-std::vector<std::string> available_sets() {
-  std::vector<std::string> names;
-  for (const KernelSet& set : kernel_sets()) {
-    if (is_available(set)) names.emplace_back(set.name);
-  }
-  return names;
-}
-
 /// Parameters: kernel set, configuration.
-class Invariants : public testing::TestWithParam<std::tuple<std::string, std::string>> {
+class Invariants : public testing::TestWithParam<SetAndConfig> {
  protected:
-  Invariants()
-      : config_(small_config(std::get<1>(GetParam()))),
-        model_(Checkpoint::synthetic(config_), {.layers = all_layers(), .kernels = std::get<0>(GetParam())}) {}
-
-  std::vector<int> all_layers() const {
-    std::vector<int> layers(static_cast<std::size_t>(layer_count(config_)));
-    std::iota(layers.begin(), layers.end(), 0);
-    return layers;
-  }
   static CacheOptions options() { return {.max_tokens = 256, .page_rows = 16, .threads = 1}; }
 
-  Config config_;
-  Model model_;
+  Model model_ = small_model(GetParam());
 };
 
 TEST_P(Invariants, EverySplitInTwoGivesTheSameBits) {
@@ -137,7 +116,7 @@ TEST_P(Invariants, OutputsAreFiniteAndVaried) {
 
 INSTANTIATE_TEST_SUITE_P(AllSets, Invariants,
                          testing::Combine(testing::ValuesIn(available_sets()), testing::ValuesIn(small_config_names())),
-                         [](const auto& suite) { return std::get<0>(suite.param) + "_" + std::get<1>(suite.param); });
+                         [](const auto& suite) { return joined(suite.param); });
 
 }  // namespace
 }  // namespace skim::test

@@ -1,15 +1,9 @@
 #include "attention/stack.hpp"
-#include "named_v41.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "cache/cache_impl.hpp"
 
@@ -42,42 +36,6 @@ class SelectionRecorder final : public Trace {
   Trace& watcher_;
 };
 
-/// DeepSeek's inference spelling.
-std::string to_json(const V41Config& c) {
-  std::string json = fmt::format(
-      R"({{"dim": {}, "n_layers": {}, "n_heads": {}, "head_dim": {}, "rope_head_dim": {}, "q_lora_rank": {})", c.dim,
-      c.n_layers, c.n_heads, c.head_dim, c.rope_head_dim, c.q_lora_rank);
-  json += fmt::format(R"(, "o_groups": {}, "o_lora_rank": {}, "window_size": {}, "norm_eps": {}, "rope_theta": {})",
-                      c.o_groups, c.o_lora_rank, c.window_size, c.norm_eps, c.rope_theta);
-  json += fmt::format(
-      R"(, "compress_rope_theta": {}, "rope_factor": {}, "beta_fast": {}, "beta_slow": {}, "original_seq_len": {})",
-      c.compress_rope_theta, c.rope_factor, c.beta_fast, c.beta_slow, c.original_seq_len);
-  json += fmt::format(
-      R"(, "compress_ratios": [{}], "kv_source_layers": [{}], "index_source_layers": [{}], "index_n_heads": {})",
-      fmt::join(c.compress_ratios, ", "), fmt::join(c.kv_source_layers, ", "), fmt::join(c.index_source_layers, ", "),
-      c.index_n_heads);
-  json += fmt::format(
-      R"(, "index_head_dim": {}, "index_topk": {}, "candidate_source_layer": {}, "candidate_topk_blocks": {})",
-      c.index_head_dim, c.index_topk, c.candidate_source_layer, c.candidate_topk_blocks);
-  return json + fmt::format(R"(, "candidate_block_size": {}, "dtype": "{}"}})", c.candidate_block_size,
-                            c.weight_type == WeightType::bf16 ? "bf16" : "fp8");
-}
-
-std::string to_json(const V32Config& c) {
-  std::string json = fmt::format(
-      R"({{"dim": {}, "n_layers": {}, "n_heads": {}, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {})",
-      c.dim, c.n_layers, c.n_heads, c.q_lora_rank, c.kv_lora_rank, c.qk_nope_head_dim);
-  json +=
-      fmt::format(R"(, "qk_rope_head_dim": {}, "v_head_dim": {}, "norm_eps": {}, "rope_theta": {}, "rope_factor": {})",
-                  c.qk_rope_head_dim, c.v_head_dim, c.norm_eps, c.rope_theta, c.rope_factor);
-  json +=
-      fmt::format(R"(, "beta_fast": {}, "beta_slow": {}, "mscale": {}, "original_seq_len": {}, "index_n_heads": {})",
-                  c.beta_fast, c.beta_slow, c.mscale, c.original_seq_len, c.index_n_heads);
-  return json + fmt::format(R"(, "index_head_dim": {}, "index_topk": {}, "scale_fmt": {}, "dtype": "{}"}})",
-                            c.index_head_dim, c.index_topk, c.ue8m0_scales ? "\"ue8m0\"" : "null",
-                            c.weight_type == WeightType::bf16 ? "bf16" : "fp8");
-}
-
 void append(std::vector<std::byte>& bytes, const void* data, std::int64_t count) {
   const auto* first = static_cast<const std::byte*>(data);
   bytes.insert(bytes.end(), first, first + count);
@@ -87,107 +45,7 @@ void append_rows(std::vector<std::byte>& bytes, const ConstPagedRows& rows, std:
   for (std::int64_t i = 0; i < count; ++i) append(bytes, rows.row(i), rows.row_bytes);
 }
 
-/// Every role in seven layers, with a draft layer; YaRN.
-V41Config tiny() { return named_v41("v41-tiny"); }
-
-/// Odd ratios, 6 heads, window 5, top 5, no YaRN, no candidates, widths that are no multiples of 32.
-V41Config odd() {
-  V41Config c = tiny();
-  c.dim = 100;
-  c.n_heads = 6;
-  c.o_groups = 3;
-  c.o_lora_rank = 24;
-  c.q_lora_rank = 40;
-  c.head_dim = 96;
-  c.window_size = 5;
-  c.original_seq_len = 0;
-  c.compress_ratios = {0, 1, 1, 3, 3, 3, 5, 0};
-  c.kv_source_layers = {1, 3, 6};
-  c.index_source_layers = {1, 3, 5, 6};
-  c.index_n_heads = 3;
-  c.index_head_dim = 32;
-  c.index_topk = 5;
-  c.candidate_source_layer = -1;
-  return c;
-}
-
-/// bf16 weights, candidates on a ratio-2 layer with blocks of 3, window 1, one head.
-V41Config narrow() {
-  V41Config c = tiny();
-  c.n_heads = 1;
-  c.o_groups = 1;
-  c.window_size = 1;
-  c.compress_ratios = {1, 2, 2, 2, 2, 0, 2, 0};
-  c.kv_source_layers = {0, 1, 4};
-  c.index_source_layers = {0, 1, 3, 4, 6};
-  c.index_topk = 4;
-  c.candidate_source_layer = 1;
-  c.candidate_topk_blocks = 3;
-  c.candidate_block_size = 3;
-  c.weight_type = WeightType::bf16;
-  return c;
-}
-
-/// float32 scales, 3 heads, values narrower than keys, top 5, every index element rotated; YaRN.
-V32Config odd_v32() {
-  V32Config c = std::get<V32Config>(named_config("v32-tiny"));
-  c.dim = 100;
-  c.n_heads = 3;
-  c.q_lora_rank = 40;
-  c.kv_lora_rank = 256;
-  c.qk_nope_head_dim = 24;
-  c.qk_rope_head_dim = 32;
-  c.v_head_dim = 20;
-  c.index_n_heads = 3;
-  c.index_head_dim = 32;
-  c.index_topk = 5;
-  c.ue8m0_scales = false;
-  return c;
-}
-
 }  // namespace
-
-Config small_config(const std::string& name) {
-  if (name == "v32_tiny") return named_config("v32-tiny");
-  if (name == "v32_odd") return odd_v32();
-  if (name == "odd") return odd();
-  return name == "narrow" ? narrow() : tiny();
-}
-
-std::vector<std::string> small_config_names() { return {"tiny", "odd", "narrow", "v32_tiny", "v32_odd"}; }
-
-V41Config one_layer(int ratio) {
-  V41Config c = tiny();
-  c.n_layers = 1;
-  c.n_draft_layers = 0;
-  c.compress_ratios = {ratio};
-  c.kv_source_layers = c.index_source_layers = ratio > 0 ? std::vector<int>{0} : std::vector<int>{};
-  c.candidate_source_layer = -1;
-  c.weight_type = WeightType::bf16;
-  return c;
-}
-
-Checkpoint with_tensors(const Config& config, const std::map<std::string, std::vector<bf16>>& changed) {
-  static std::atomic<int> counter = 0;
-  const Checkpoint base = Checkpoint::synthetic(config);
-  std::vector<Tensor> tensors;
-  std::vector<TensorToWrite> list;
-  for (const TensorInfo& info : base.tensors()) {
-    const auto found = changed.find(info.name);
-    tensors.push_back(base.tensor(info.name));
-    list.push_back(found == changed.end()
-                       ? TensorToWrite{info.name, info.dtype, info.shape, tensors.back().bytes}
-                       : TensorToWrite{info.name, DType::bf16, info.shape, std::as_bytes(std::span(found->second))});
-  }
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / fmt::format("skim-test-{}-{}", ::getpid(), counter++);
-  std::filesystem::create_directory(folder);
-  write_safetensors(folder / "model.safetensors", list, {});
-  std::ofstream(folder / "config.json") << std::visit([](const auto& c) { return to_json(c); }, config);
-  Checkpoint checkpoint = Checkpoint::open(folder);
-  std::filesystem::remove_all(folder);  // the mapping stays
-  return checkpoint;
-}
 
 std::string difference(const Outcome& a, const Outcome& b) {
   for (const auto& [layer, out] : a.out) {
@@ -213,7 +71,8 @@ std::vector<std::byte> state_bytes(const KvCache& cache, SequenceId id) {
   for (std::size_t i = 0; i < sequence.layers.size(); ++i) {
     const LayerLayout& layout = impl.layout->layers[i];
     const LayerCache& layer = sequence.layers[i];
-    for (std::int64_t p = std::max<std::int64_t>(0, sequence.length - layout.window); p < sequence.length; ++p) {
+    // The next token sees its own row and window - 1 before it.
+    for (std::int64_t p = std::max<std::int64_t>(0, sequence.length - layout.window + 1); p < sequence.length; ++p) {
       append(bytes, layer.ring.data() + p % layer.ring_rows * layout.window_row.bytes(), layout.window_row.bytes());
     }
     if (layout.ratio == 0) continue;
@@ -258,6 +117,7 @@ void Stack::add(const std::string& name) { adopt(name, cache_.add()); }
 void Stack::adopt(const std::string& name, SequenceId id) {
   ids_[name] = id;
   outcomes_[name] = {};
+  sources_[name] = {};
 }
 
 void Stack::remove(const std::string& name) {
@@ -265,49 +125,128 @@ void Stack::remove(const std::string& name) {
   ids_.erase(name);
 }
 
-Batch Stack::run(const std::vector<std::pair<std::string, std::int64_t>>& tokens, bool record) {
-  std::vector<BatchEntry> entries;
-  std::vector<Outcome> scratch(tokens.size());
-  std::vector<Outcome*> outcomes;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    entries.push_back({ids_.at(tokens[i].first), tokens[i].second});
-    outcomes.push_back(record ? &outcomes_.at(tokens[i].first) : &scratch[i]);
+std::string Stack::source(const std::string& name, std::int64_t position) const {
+  const auto exchanged = put_.find({name, position});
+  return exchanged == put_.end() ? name : exchanged->second;
+}
+
+void Stack::forget(const std::string& name, std::int64_t tokens) {
+  Outcome& outcome = outcomes_.at(name);
+  for (auto& [layer, out] : outcome.out) {
+    out.resize(static_cast<std::size_t>(tokens * hidden_dim(model_.config())));
   }
-  SelectionRecorder recorder(outcomes, watcher_);
+  for (auto* lists : {&outcome.selected, &outcome.candidates}) {
+    for (auto& [layer, by_position] : *lists) by_position.erase(by_position.lower_bound(tokens), by_position.end());
+  }
+  if (tokens == 0) outcome = {};
+  sources_.at(name).resize(static_cast<std::size_t>(tokens));
+}
+
+Batch Stack::run(const std::vector<Draft>& drafts) {
+  std::vector<BatchEntry> entries;
+  std::vector<Outcome> outcomes(drafts.size());
+  std::vector<Outcome*> recorded;
+  std::vector<std::vector<std::string>> sources;
+  for (const auto& [name, tokens, accepted] : drafts) {
+    entries.push_back({ids_.at(name), tokens});
+    recorded.push_back(&outcomes[recorded.size()]);
+    sources.emplace_back();
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const std::string own = source(name, cache_.length(ids_.at(name)) + i);
+      sources.back().push_back(i < accepted.value_or(0) ? own : own + ".draft");
+    }
+  }
+  SelectionRecorder recorder(recorded, watcher_);
   Batch batch = cache_.begin(entries);
   const std::int64_t dim = hidden_dim(model_.config());
   const std::array shape{batch.tokens(), dim};
   for (const int layer : model_.layers()) {
     std::vector<bf16> x, out(static_cast<std::size_t>(batch.tokens() * dim));
-    for (const auto& [name, count] : tokens) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t position = cache_.length(ids_.at(name)) + i;
-        const auto exchanged = put_.find({name, position});
-        const std::vector<bf16> state =
-            hidden_state(exchanged == put_.end() ? name : exchanged->second, layer, position, dim);
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+      std::int64_t position = cache_.length(entries[i].sequence);
+      for (const std::string& name : sources[i]) {
+        const std::vector<bf16> state = hidden_state(name, layer, position++, dim);
         x.insert(x.end(), state.begin(), state.end());
       }
     }
     model_.forward(layer, batch, View<const bf16, 2>(x.data(), shape), View<bf16, 2>(out.data(), shape), &recorder);
     auto next = out.begin();
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const auto last = next + tokens[i].second * dim;
-      outcomes[i]->out[layer].insert(outcomes[i]->out[layer].end(), next, last);
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+      const auto last = next + drafts[i].tokens * dim;
+      outcomes[i].out[layer].assign(next, last);
       next = last;
     }
+  }
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    if (drafts[i].accepted.value_or(0) > 0) record(drafts[i], outcomes[i], sources[i]);
   }
   return batch;
 }
 
-void Stack::feed(const std::vector<std::pair<std::string, std::int64_t>>& tokens) { run(tokens, true).commit(); }
+void Stack::record(const Draft& draft, const Outcome& outcome, const std::vector<std::string>& sources) {
+  Outcome& all = outcomes_.at(draft.name);
+  for (const auto& [layer, out] : outcome.out) {
+    const auto elements = out.size() / sources.size() * static_cast<std::size_t>(*draft.accepted);
+    all.out[layer].insert(all.out[layer].end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(elements));
+  }
+  for (const auto& [layer, lists] : outcome.selected) all.selected[layer].insert(lists.begin(), lists.end());
+  for (const auto& [layer, lists] : outcome.candidates) all.candidates[layer].insert(lists.begin(), lists.end());
+  std::vector<std::string>& fed = sources_.at(draft.name);
+  fed.insert(fed.end(), sources.begin(), sources.end());
+  forget(draft.name, static_cast<std::int64_t>(fed.size()) - draft.tokens + *draft.accepted);
+}
 
-void Stack::feed_and_drop(const std::vector<std::pair<std::string, std::int64_t>>& tokens) { run(tokens, false); }
+void Stack::feed(const std::vector<std::pair<std::string, std::int64_t>>& tokens) {
+  std::vector<Draft> drafts;
+  for (const auto& [name, count] : tokens) drafts.push_back({name, count, count});
+  run(drafts).commit();
+}
+
+void Stack::feed_and_drop(const std::vector<std::pair<std::string, std::int64_t>>& tokens) {
+  std::vector<Draft> drafts;
+  for (const auto& [name, count] : tokens) drafts.push_back({name, count, {}});
+  run(drafts);
+}
+
+void Stack::speculate(const std::vector<Draft>& drafts) {
+  Batch batch = run(drafts);
+  for (const auto& [name, tokens, accepted] : drafts) {
+    if (accepted.has_value()) batch.commit(ids_.at(name), *accepted);
+  }
+}
+
+void Stack::fork(const std::string& name, const std::string& child, std::int64_t tokens) {
+  ids_[child] = cache_.fork(ids_.at(name), tokens);
+  outcomes_[child] = outcomes_.at(name);
+  sources_[child] = sources_.at(name);
+  forget(child, tokens);
+}
+
+void Stack::truncate(const std::string& name, std::int64_t tokens) {
+  cache_.truncate(ids_.at(name), tokens);
+  forget(name, tokens);
+}
 
 Outcome Stack::outcome(const std::string& name) const {
   Outcome outcome = outcomes_.at(name);
   outcome.state = state_bytes(cache_, ids_.at(name));
   return outcome;
 }
+
+const Outcome& Stack::alone(const std::string& name) {
+  const std::vector<std::string>& sources = sources_.at(name);
+  const auto known = alone_.find(sources);
+  if (known != alone_.end()) return known->second;
+  CacheOptions options = options_;
+  options.max_bytes = 0;
+  Stack stack(model_, options);
+  stack.add(name);
+  for (std::size_t i = 0; i < sources.size(); ++i) stack.put(name, static_cast<std::int64_t>(i), sources[i]);
+  if (!sources.empty()) stack.feed({{name, static_cast<std::int64_t>(sources.size())}});
+  return alone_[sources] = stack.outcome(name);
+}
+
+std::string Stack::difference_from_alone(const std::string& name) { return difference(alone(name), outcome(name)); }
 
 Outcome run_alone(const Model& model, const CacheOptions& options, const std::string& name,
                   const std::vector<std::int64_t>& pieces) {

@@ -3,26 +3,17 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "attention/small_models.hpp"
 #include "skim/skim.hpp"
 
 namespace skim::test {
-
-/// Named configurations of every model that between them have every role and unusual shapes.
-Config small_config(const std::string& name);
-/// Their names.
-std::vector<std::string> small_config_names();
-
-/// One layer of v41-tiny's shape with bf16 weights; a ratio makes it a source of its own.
-V41Config one_layer(int ratio);
-
-/// Synthetic weights with some bf16 tensors exchanged, by way of a temporary file.
-Checkpoint with_tensors(const Config& config, const std::map<std::string, std::vector<bf16>>& changed);
 
 /// What came out for one sequence, by layer and position.
 struct Outcome {
@@ -34,7 +25,8 @@ struct Outcome {
 /// The first difference, in words; empty if there is none.
 std::string difference(const Outcome& a, const Outcome& b);
 
-/// Committed state of a sequence: length, window rows by position, compressed rows, index keys, unfinished groups.
+/// Committed state of a sequence that later tokens can depend on: length, window rows by position, compressed rows,
+/// index keys, unfinished groups.
 std::vector<std::byte> state_bytes(const KvCache& cache, SequenceId sequence);
 
 /// Keeps the named tensors that layers show, row by row, and what every query could choose from.
@@ -65,10 +57,18 @@ class Tape final : public Trace {
   std::map<std::pair<int, std::int64_t>, std::int64_t> limits_;
 };
 
+/// Tokens for a sequence of which only the first are accepted. The others are drafts of their own: they differ from
+/// what the sequence has there later.
+struct Draft {
+  std::string name;
+  std::int64_t tokens = 0;
+  std::optional<std::int64_t> accepted;  ///< Nothing: it is still in the batch when that is dropped.
+};
+
 /// Sequences of one cache; `name` of a sequence determines its hidden states.
 class Stack {
  public:
-  Stack(const Model& model, const CacheOptions& options) : model_(model), cache_(model, options) {}
+  Stack(const Model& model, const CacheOptions& options) : model_(model), options_(options), cache_(model, options) {}
 
   KvCache& cache() { return cache_; }
   void add(const std::string& name);
@@ -83,17 +83,35 @@ class Stack {
   void feed(const std::vector<std::pair<std::string, std::int64_t>>& tokens);
   /// The same batch, dropped instead of committed; outcomes are not recorded.
   void feed_and_drop(const std::vector<std::pair<std::string, std::int64_t>>& tokens);
+  /// One batch of which each sequence keeps what was accepted.
+  void speculate(const std::vector<Draft>& drafts);
+  /// The same batch, before anything is committed. Outcomes are recorded for what is accepted.
+  Batch run(const std::vector<Draft>& drafts);
+  /// `child` begins with tokens of `name` and goes on with its own.
+  void fork(const std::string& name, const std::string& child, std::int64_t tokens);
+  void truncate(const std::string& name, std::int64_t tokens);
   SequenceId id(const std::string& name) const { return ids_.at(name); }
   /// Everything so far, with the state of the cache now.
   Outcome outcome(const std::string& name) const;
+  /// A sequence of a cache of its own that was fed the same tokens, in one batch.
+  const Outcome& alone(const std::string& name);
+  std::string difference_from_alone(const std::string& name);
 
  private:
-  Batch run(const std::vector<std::pair<std::string, std::int64_t>>& tokens, bool record);
+  /// Keeps what came out for the accepted tokens.
+  void record(const Draft& draft, const Outcome& outcome, const std::vector<std::string>& sources);
+  /// Whose hidden states the sequence has at this position.
+  std::string source(const std::string& name, std::int64_t position) const;
+  /// Forgets what came out behind the first tokens.
+  void forget(const std::string& name, std::int64_t tokens);
 
   const Model& model_;
+  CacheOptions options_;
   KvCache cache_;
   std::map<std::string, SequenceId> ids_;
   std::map<std::string, Outcome> outcomes_;
+  std::map<std::string, std::vector<std::string>> sources_;  ///< Of the committed tokens.
+  std::map<std::vector<std::string>, Outcome> alone_;        ///< By the same.
   std::map<std::pair<std::string, std::int64_t>, std::string> put_;
   Trace* watcher_ = nullptr;
 };
