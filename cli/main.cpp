@@ -20,15 +20,17 @@ int main(int argc, char** argv) {
                "skim"};
   app.require_subcommand(0, 1);  // so that a word that is no command is named as such; see below for none
   app.footer(
-      "Exit status: 0 success, 1 bad input or a recording that does not verify, 2 wrong usage.\n"
+      "Exit status: 0 success, 1 bad input, a recording that does not verify or a soak that finds a difference, 2 "
+      "wrong usage.\n"
       "SKIM_KERNELS=<name> chooses a kernel set for every command.");
   bool failed = false;
   skim::cli::add_run(app);
   skim::cli::add_verify(app, failed);
   skim::cli::add_info(app);
+  skim::cli::add_soak(app, failed);
   try {
     app.parse(argc, argv);
-    if (app.get_subcommands().empty()) throw CLI::RequiredError("One of the commands run, verify, info");
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("One of the commands run, verify, info, soak");
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/registry.hpp"
 #include "skim/safetensors.hpp"
 
 namespace skim {
@@ -80,15 +81,17 @@ TEST_F(CommandLine, HelpNamesEveryCommandAndOption) {
     EXPECT_EQ(outcome.status, 0);
     for (const std::string& word : words) EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
   };
-  expect_words("--help", {"run", "verify", "info", "Exit status", "SKIM_KERNELS"});
+  expect_words("--help", {"run", "verify", "info", "soak", "Exit status", "SKIM_KERNELS"});
   expect_words("run --help", {"--model", "--layers", "--tokens", "--decode", "--input", "--output", "--threads",
                               "--kernels", "--json", "synthetic:v41-flash", "Example"});
   expect_words("verify --help", {"FILE", "--kernels", "--tolerance", "--model", "Exit status 0 only if"});
   expect_words("info --help", {"MODEL", "problems"});
+  expect_words("soak --help",
+               {"--model", "--kernels", "--ops", "--seconds", "--seed", "--threads", "--json", "Exit status 1"});
 }
 
 TEST_F(CommandLine, WrongUsageExitsWithTwo) {
-  expect_error(2, "", "run, verify, info");
+  expect_error(2, "", "run, verify, info, soak");
   expect_error(2, "bogus", "bogus");
   expect_error(2, "run", "--model is required");
   expect_error(2, "run --model synthetic:v41-tiny --tokens -3", "--tokens");
@@ -97,6 +100,13 @@ TEST_F(CommandLine, WrongUsageExitsWithTwo) {
   expect_error(2, "verify", "FILE");
   expect_error(2, "verify --tolerance -1 x", "--tolerance");
   expect_error(2, "verify --tolerance nan x", "--tolerance");
+  expect_error(2, "soak --ops 0", "--ops");
+  expect_error(2, "soak --ops many", "--ops");
+  expect_error(2, "soak --seconds -1", "--seconds");
+  expect_error(2, "soak --ops 5 --seconds 5", "--ops");
+  expect_error(2, "soak --seed -1", "--seed");
+  expect_error(2, "soak --threads 0", "--threads");
+  expect_error(2, "soak 7", "7");
 }
 
 TEST_F(CommandLine, BadInputExitsWithOne) {
@@ -174,6 +184,34 @@ TEST_F(CommandLine, RunPrintsJson) {
   ASSERT_EQ(report.at("layers").size(), 3u);
   EXPECT_EQ(report.at("layers").at(1).at("role"), "full");
   EXPECT_EQ(report.at("layers").at(2).at("selected_last"), 5);  // 11 tokens at ratio 2
+}
+
+TEST_F(CommandLine, SoakFindsNoDifferenceWithAnyKernelSet) {
+  for (const KernelSet& set : kernel_sets()) {
+    if (!is_available(set)) continue;
+    const Outcome outcome = skim("soak --ops 300 --seed 7 --kernels " + std::string(set.name));
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_EQ(outcome.output.rfind("seed 7\n", 0), 0u) << outcome.output;
+    for (const char* words :
+         {"synthetic:v41-tiny, ", "synthetic:v32-tiny, ", ": 300 operations", "\nno difference\n"}) {
+      EXPECT_NE(outcome.output.find(words), std::string::npos) << words << "\n" << outcome.output;
+    }
+  }
+}
+
+TEST_F(CommandLine, SoakPrintsJson) {
+  const Outcome outcome = skim("soak --model synthetic:v32-tiny --seconds 1 --json");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const nlohmann::json report = nlohmann::json::parse(outcome.output.substr(outcome.output.find('\n')));
+  EXPECT_EQ("seed " + report.at("seed").dump(), outcome.output.substr(0, outcome.output.find('\n')));
+  ASSERT_EQ(report.at("models").size(), 1u);
+  const nlohmann::json& model = report.at("models").at(0);
+  std::int64_t operations = 0;
+  for (const auto& [kind, count] : model.at("operations").items()) operations += count.get<std::int64_t>();
+  EXPECT_EQ(model.at("last_operation"), operations);
+  EXPECT_GT(operations, 0);
+  EXPECT_TRUE(model.at("difference").is_null());
+  EXPECT_GE(model.at("seconds"), 1);
 }
 
 TEST_F(CommandLine, WhereDecodeBeginsDoesNotChangeTheOutput) {
