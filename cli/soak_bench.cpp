@@ -123,6 +123,7 @@ std::vector<Portion> Bench::draw_portions(std::int64_t longest) {
   random.shuffle(open);
   if (open.size() > 1) open.resize(1 + random.index(std::min(open.size(), kMostCompany)));
   std::vector<Portion> portions;
+  portions.reserve(open.size());
   for (const Tracked* sequence : open) portions.push_back(draw_portion(*sequence, longest));
   return portions;
 }
