@@ -63,6 +63,20 @@ std::optional<SequenceId> Bench::fork(const Tracked& parent, std::int64_t length
   return id;
 }
 
+void Bench::load(const std::filesystem::path& file, const Tracked& original) {
+  const CacheOptions& limits = subject->options;
+  const std::int64_t before = subject->cache.bytes();
+  const std::int64_t rings = cache_cost(model.config(), model.layers(), limits.rollback).bytes_fixed;
+  std::optional<SequenceId> id;
+  goes_through([&] { id = subject->cache.load(file); }, ErrorCode::limit_exceeded);
+  if (!id) {
+    const bool full = static_cast<std::int64_t>(subject->sequences.size()) >= limits.max_sequences;
+    expect(full || (limits.max_bytes > 0 && before + rings > limits.max_bytes), "load refused though there is room");
+    return;
+  }
+  subject->sequences.push_back({*id, original.history, original.reached});
+}
+
 void Bench::truncate(Tracked& sequence, std::int64_t length) {
   const std::int64_t before = subject->cache.bytes();
   subject->cache.truncate(sequence.id, length);

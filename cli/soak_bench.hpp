@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +40,8 @@ class Bench {
 
   std::optional<SequenceId> add();
   std::optional<SequenceId> fork(const Tracked& parent, std::int64_t length);
+  /// What was saved from `original` a moment ago.
+  void load(const std::filesystem::path& file, const Tracked& original);
   void truncate(Tracked& sequence, std::int64_t length);
   void remove(SequenceId id);
   /// Nothing if a limit of the cache forbids it.

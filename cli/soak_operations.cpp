@@ -1,8 +1,10 @@
 #include "soak_operations.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 namespace skim::cli {
@@ -108,6 +110,16 @@ void cancel(Bench& bench) {
   bench.expect_none(difference(before, bench.subject->snapshot()));
 }
 
+/// A sequence goes to a file, and comes back beside itself.
+void save_and_load(Bench& bench) {
+  const Tracked& sequence = bench.subject->any(bench.random);
+  bench.say(fmt::format("sequence {} at {}", sequence.id.value, sequence.history.length()));
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("skim-soak-{}", ::getpid());
+  bench.subject->cache.save(sequence.id, file);
+  bench.load(file, sequence);
+  std::filesystem::remove(file);
+}
+
 void exceed_tokens(Bench& bench) {
   std::vector<Portion> portions = bench.draw_portions(kLongestPrefill);
   if (portions.empty()) return;
@@ -148,7 +160,7 @@ void exceed(Bench& bench) {
 
 constexpr Operation kOperations[] = {{"add", 6, add},        {"extend", 30, extend},    {"speculate", 20, speculate},
                                      {"fork", 10, fork},     {"truncate", 8, truncate}, {"remove", 6, remove},
-                                     {"cancel", 10, cancel}, {"exceed", 10, exceed}};
+                                     {"cancel", 10, cancel}, {"exceed", 10, exceed},    {"save", 5, save_and_load}};
 
 const Operation& named(std::string_view name) {
   return *std::find_if(std::begin(kOperations), std::end(kOperations),
@@ -171,7 +183,7 @@ std::span<const Operation> operations() { return kOperations; }
 void run_any(Bench& bench) {
   const std::size_t count = bench.subject->sequences.size();
   const Operation* operation = count == 0 ? &named("add") : &draw(bench.random);
-  const bool grows = operation->name == "add" || operation->name == "fork";
+  const bool grows = operation->name == "add" || operation->name == "fork" || operation->name == "save";
   if (grows && count >= kPopulation) operation = &named("remove");
   ++bench.report.operations[operation->name];
   bench.report.kind = operation->name;

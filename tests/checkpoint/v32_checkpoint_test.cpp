@@ -277,7 +277,8 @@ TEST_P(V32Scales, EachBlockOf128HasItsOwnAndTheGridRoundsUp) {
   tensors[name] = stored(DType::f8_e4m3, {144, 200}, std::vector<std::uint8_t>(144 * 200, 0x38));  // 1.0
   tensors[scale] = stored(DType::f32, {2, 2}, std::vector<float>{1, 2, 4, 8});
   const Checkpoint checkpoint = save(folder.path(), config, tensors);
-  const LayerLoader loader(checkpoint, 0, kernels(), memory());
+  Digest fingerprint;
+  const LayerLoader loader(checkpoint, 0, kernels(), memory(), fingerprint);
   const V32Weights layer = load_v32_weights(loader, config);
   std::vector<bf16> identity(200 * 200, bf16{0}), columns(200 * 144);
   for (std::size_t i = 0; i < 200; ++i) identity[i * 201] = bf16{0x3F80};
