@@ -25,7 +25,7 @@ std::string shape_text(const TensorInfo& info) {
 }
 
 void print_tensor(const TensorInfo& info) {
-  fmt::print("    {:<46} {:<8} {:<16} {:>12}\n", printable(info.name), dtype_name(info.dtype), shape_text(info),
+  fmt::print("    {:<62} {:<8} {:<16} {:>12}\n", printable(info.name), dtype_name(info.dtype), shape_text(info),
              byte_text(static_cast<double>(info.bytes)));
 }
 

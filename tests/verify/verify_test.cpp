@@ -1,85 +1,19 @@
 // The recordings of the published code hold with every kernel set, and a recording that was tampered with fails at the
 // tensor that was touched.
-#include "skim/verify.hpp"
-
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 
-#include "formats/bf16.hpp"
 #include "kernels/registry.hpp"
 #include "skim/error.hpp"
-#include "skim/safetensors.hpp"
+#include "verify/recording.hpp"
 
-namespace skim {
+namespace skim::test {
 namespace {
-
-namespace fs = std::filesystem;
-
-fs::path case_path(const std::string& name) { return fs::path(SKIM_TEST_CASES) / (name + ".safetensors"); }
-
-/// A case file in memory that can be changed and written somewhere else.
-class Recording {
- public:
-  explicit Recording(const std::string& name) : path_(fs::temp_directory_path() / ("skim-verify-" + unique())) {
-    const SafetensorsFile file = SafetensorsFile::open(case_path(name));
-    metadata = file.metadata();
-    for (const TensorInfo& info : file.tensors()) {
-      const Tensor tensor = file.tensor(info.name);
-      tensors[info.name] = {info, {tensor.bytes.begin(), tensor.bytes.end()}};
-    }
-  }
-  ~Recording() { fs::remove(path_); }
-
-  VerifyReport verify(VerifyOptions options = {}) const {
-    std::vector<TensorToWrite> list;
-    for (const auto& [name, tensor] : tensors)
-      list.push_back({name, tensor.info.dtype, tensor.info.shape, tensor.bytes});
-    write_safetensors(path_, list, metadata);
-    options.threads = 1;
-    return skim::verify(path_, options);
-  }
-
-  /// Multiplies element `i` of a BF16 tensor, or every element for i = -1.
-  void scale(const std::string& name, float factor, std::int64_t i = -1) {
-    auto& bytes = tensors.at(name).bytes;
-    auto* values = reinterpret_cast<bf16*>(bytes.data());
-    for (std::int64_t k = 0; k < static_cast<std::int64_t>(bytes.size() / 2); ++k) {
-      if (i < 0 || i == k) values[k] = to_bf16(to_float(values[k]) * factor);
-    }
-  }
-  template <class T>
-  T* data(const std::string& name) {
-    return reinterpret_cast<T*>(tensors.at(name).bytes.data());
-  }
-  std::int64_t width(const std::string& name) const { return tensors.at(name).info.shape.back(); }
-
-  struct Entry {
-    TensorInfo info;
-    std::vector<std::byte> bytes;
-  };
-  std::map<std::string, Entry> tensors;
-  std::map<std::string, std::string> metadata;
-
- private:
-  static std::string unique() {
-    static int counter = 0;
-    return std::to_string(getpid()) + "-" + std::to_string(counter++) + ".safetensors";
-  }
-  fs::path path_;
-};
-
-const VerifyKind& kind(const VerifyReport& report, const std::string& name) {
-  for (const VerifyKind& entry : report.kinds) {
-    if (entry.name == name) return entry;
-  }
-  throw std::out_of_range("nothing compared for " + name);
-}
 
 /// Case file and kernel set.
 using CaseOnSet = std::pair<std::string, std::string>;
@@ -123,81 +57,6 @@ TEST(Verify, ReferenceReproducesIndexTensorsExactly) {
     EXPECT_LE(kind(report, "o").worst, 3.5e-3);
     EXPECT_LE(kind(report, "out").worst, 7.6e-3);
   }
-}
-
-/// Everything before attention, which takes the same path in both; the published code has two paths for the rest.
-TEST(Verify, V32IndexTensorsAreReproducedExactlyAndTheAbsorbedPathStaysClose) {
-  for (const char* file : {"v32-tiny-bf16", "v32-tiny-fp8"}) {
-    const VerifyReport report = verify(case_path(file), {.kernels = "reference"});
-    for (const char* name : {"qr", "kv_new", "k_pe_new", "index_q", "index_k_new", "index_k_scale_new"}) {
-      EXPECT_EQ(kind(report, name).worst, 0) << file << " " << name;
-    }
-    EXPECT_LE(kind(report, "index_weights").worst, 1e-6);
-    EXPECT_LE(kind(report, "index_score").worst, 2e-6);
-    EXPECT_EQ(kind(report, "topk_idxs").worst, 0);  // only ties
-    EXPECT_LE(kind(report, "o").worst, 5.2e-3);
-    EXPECT_LE(kind(report, "out").worst, 1.6e-2);
-  }
-}
-
-TEST(Verify, NamesTheFirstV32TensorThatDiffers) {
-  for (const char* name : {"qr", "kv_new", "k_pe_new", "o", "out"}) {
-    Recording recording("v32-tiny-bf16");
-    recording.scale("call.9.layer.0." + std::string(name), 1.1f);
-    EXPECT_EQ(recording.verify().first_failure.substr(0, 17 + std::strlen(name)),
-              "call 9 layer 0: " + std::string(name) + " ");
-  }
-  for (const char* name : {"index_weights", "index_score", "index_k_scale_new"}) {
-    Recording recording("v32-tiny-bf16");
-    const std::string tensor = "call.9.layer.0." + std::string(name);
-    recording.data<float>(tensor)[0] *= 1.5f;
-    EXPECT_EQ(recording.verify().first_failure.substr(0, 17 + std::strlen(name)),
-              "call 9 layer 0: " + std::string(name) + " ");
-  }
-  for (const char* name : {"index_q", "index_k_new"}) {
-    Recording recording("v32-tiny-bf16");
-    for (int i = 0; i < 8; ++i) recording.data<std::uint8_t>("call.9.layer.0." + std::string(name))[i] ^= 0x80;
-    EXPECT_EQ(recording.verify().first_failure.substr(0, 17 + std::strlen(name)),
-              "call 9 layer 0: " + std::string(name) + " ");
-  }
-}
-
-/// Positions come in order of their scores; those that a query cannot see fill the row up and mean nothing.
-TEST(Verify, InvisibleV32PositionsCountAsNothing) {
-  Recording recording("v32-tiny-bf16");
-  const std::string name = "call.8.layer.0.topk_idxs";  // prefill of 12 tokens, top 8
-  const std::int64_t width = recording.width(name);
-  std::int64_t* row_3 = recording.data<std::int64_t>(name) + 3 * width;
-  std::reverse(row_3, row_3 + width);
-  EXPECT_EQ(recording.verify().first_failure, "");
-  std::replace_if(
-      row_3, row_3 + width, [](std::int64_t entry) { return entry > 3; }, -1);
-  EXPECT_EQ(recording.verify().first_failure, "");
-  *std::find(row_3, row_3 + width, 2) = 4;
-  EXPECT_EQ(recording.verify().first_failure.substr(0, 47), "call 8 layer 0 sequence 0 row 3: topk_idxs is n");
-}
-
-TEST(Verify, AV32RecordingMustSayForWhichContext) {
-  Recording recording("v32-tiny-bf16");
-  std::string& config = recording.metadata.at("config");
-  const std::string field = "\"max_seq_len\": 64";
-  ASSERT_NE(config.find(field), std::string::npos);
-  const std::string before = config;
-  const auto refused = [&](const std::string& instead) {
-    config = before;
-    config.replace(config.find(field), field.size(), instead);
-    try {
-      recording.verify();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  EXPECT_NE(refused("\"max_batch\": 2").find("max_seq_len is missing"), std::string::npos);
-  EXPECT_NE(refused("\"max_seq_len\": 40").find("more than max_seq_len 40"), std::string::npos);
-  config = before;
-  config.replace(config.find("\"original_seq_len\": 16"), 22, "\"original_seq_len\": 64");  // no YaRN
-  EXPECT_NE(recording.verify().first_failure, "");
 }
 
 TEST(Verify, NamesTheFirstTensorThatDiffers) {
@@ -408,4 +267,4 @@ TEST(Verify, RefusesFilesThatCannotBeReplayed) {
 }
 
 }  // namespace
-}  // namespace skim
+}  // namespace skim::test
