@@ -27,7 +27,9 @@ std::vector<const std::byte*> packed_rows(const LayerRun& run, PageTable LayerCa
   std::vector<const std::byte*> rows;
   for (const ClosedGroups& groups : closed) {
     const LayerCache& cache = run.source_cache(groups.sequence);
-    for (std::int64_t i = 0; i < groups.count; ++i) rows.push_back((cache.*table).rows().row(groups.first_group + i));
+    const ConstPagedRows pages = (cache.*table).rows();
+    if (pages.pages == nullptr) continue;  // no group has closed yet
+    for (std::int64_t i = 0; i < groups.count; ++i) rows.push_back(pages.row(groups.first_group + i));
   }
   return rows;
 }

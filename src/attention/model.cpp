@@ -177,7 +177,8 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
     throw Error(ErrorCode::invalid_argument, "batch: its cache was made for another model");
   }
   if (state.committed) throw Error(ErrorCode::wrong_order, "batch: committed already");
-  const auto& [role, weights] = found->second;
+  const LayerRole& role = found->second.role;
+  const auto& weights = found->second.weights;
   const std::size_t slot = impl_->layout->slot(layer);
   if (state.ran[slot])
     throw Error(ErrorCode::wrong_order, fmt::format("layer {} has run in this batch already", layer));

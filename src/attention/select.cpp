@@ -73,7 +73,7 @@ class ScoreTile {
       const IndexRow& row = rows_[i];
       const LayerCache& cache = run_.source_cache(row.sequence);
       float* scores = run_.arena().take<float>(ranges_[i].slots());
-      scores_.push_back({scores, static_cast<std::size_t>(ranges_[i].slots())});
+      scores_.emplace_back(scores, static_cast<std::size_t>(ranges_[i].slots()));
       queries.push_back({input_.queries + row.row * input_.shape.heads * input_.shape.layout.bytes(),
                          input_.weights.row(row.row), cache.keys.rows(), ranges_[i], scores});
     }

@@ -10,6 +10,7 @@ std::vector<Weight> row_groups(const LayerLoader& load, const std::string& name,
   const Matrix matrix = load.matrix(name);
   const std::int64_t rows = matrix.rows / groups;
   std::vector<Weight> weights;
+  weights.reserve(static_cast<std::size_t>(groups));
   for (int group = 0; group < groups; ++group) {
     weights.push_back(load.pack(matrix.row(group * rows), rows, matrix.columns));
   }
