@@ -53,9 +53,14 @@ std::int64_t row_bytes(const LayerLayout& layout, Part part) {
   return 0;
 }
 
-/// Tokens that a ring of `slots` still holds.
-std::int64_t held(const Sequence& sequence, std::int64_t slots) {
-  return sequence.length - std::clamp<std::int64_t>(sequence.reached - slots, 0, sequence.length);
+/// Tokens that a ring of `slots` still holds. Those that the next token `needs` are among them even if the sequence was
+/// longer before: they were written since.
+std::int64_t held(const Sequence& sequence, std::int64_t slots, std::int64_t needs) {
+  return std::max(needs, sequence.length - std::clamp<std::int64_t>(sequence.reached - slots, 0, sequence.length));
+}
+
+std::int64_t window_needs(const LayerLayout& layout, std::int64_t length) {
+  return std::min(length, layout.window - 1);
 }
 
 Pieces paged_pieces(const ConstPagedRows& rows, std::int64_t count) {
@@ -85,9 +90,11 @@ Pieces pieces_of(const Sequence& sequence, const LayerLayout& layout, const Laye
     case Part::keys:
       return paged_pieces(cache.keys.rows(), sequence.length / layout.ratio);
     case Part::window:
-      return ring_pieces(cache.ring.data(), cache.ring_rows, bytes, sequence.length, held(sequence, cache.ring_rows));
+      return ring_pieces(cache.ring.data(), cache.ring_rows, bytes, sequence.length,
+                         held(sequence, cache.ring_rows, window_needs(layout, sequence.length)));
     case Part::open:
-      return ring_pieces(cache.open.data(), cache.open_rows, bytes, sequence.length, held(sequence, cache.open_rows));
+      return ring_pieces(cache.open.data(), cache.open_rows, bytes, sequence.length,
+                         held(sequence, cache.open_rows, sequence.length % layout.ratio));
   }
   return {};
 }
@@ -189,7 +196,7 @@ class Loader {
       // At least what the next token needs; more only serves rolling back.
       std::int64_t fewest = 0, most = length_;
       if (part == Part::rows || part == Part::keys) fewest = most = length_ / layout.ratio;
-      if (part == Part::window) fewest = std::min(length_, layout.window - 1);
+      if (part == Part::window) fewest = window_needs(layout, length_);
       if (part == Part::open) fewest = length_ % layout.ratio;
       const Tensor found = tensor(layout, part);
       if (found.dtype == DType::u8 && found.shape.size() == 2 && found.shape[1] == bytes && found.shape[0] >= fewest &&

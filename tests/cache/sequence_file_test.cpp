@@ -101,6 +101,18 @@ TEST_F(SequenceFile, ALoadedSequenceClaimsNoMoreThanItCanRestore) {
   }
 }
 
+TEST_F(SequenceFile, ASequenceThatWasLongerBeforeKeepsItsUnfinishedGroup) {
+  const Model same = model(one_layer(2));
+  Stack stack(same, options());
+  stack.add("a");
+  stack.feed({{"a", 8}});
+  stack.cache().truncate(stack.id("a"), 4);
+  stack.feed({{"a", 1}});
+  stack.cache().save(stack.id("a"), file());
+  stack.adopt("b", stack.cache().load(file()));
+  EXPECT_EQ(state_bytes(stack.cache(), stack.id("b")), state_bytes(stack.cache(), stack.id("a")));
+}
+
 TEST_F(SequenceFile, PagesStayInTheFileUntilTheyAreWritten) {
   const Model same = model(small_config("v32_tiny"));
   save(same, 70, options());
