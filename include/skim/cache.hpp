@@ -72,8 +72,8 @@ class Batch {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Caches of the layers of one model. One thread at a time may call add, remove, begin, commit or drop a batch; forward
-/// calls on different batches may run at the same time.
+/// Caches of the layers of one model. One thread at a time may use a cache: call any function of it, commit a batch or
+/// drop one. Forward calls on different batches may run at the same time.
 class KvCache {
  public:
   /// Throws Error{invalid_argument} for options out of range.
@@ -105,12 +105,13 @@ class KvCache {
 
   /// Writes a sequence to a file (safetensors) under a temporary name, flushes it and renames it over `path`: at any
   /// moment there is the old file or the whole new one. Throws Error{wrong_order} if the sequence is in a batch,
-  /// Error{io}.
+  /// Error{io}, Error{out_of_memory}.
   void save(SequenceId sequence, const std::filesystem::path& path) const;
   /// A new sequence from such a file, of the same configuration, layers and weights, any kernel set, page size and
   /// rollback. Everything is checked, a checksum over the whole file included. Pages stay in the mapped file, outside
   /// bytes(), until they are written; so the file must not be changed in place, but may be replaced or deleted.
-  /// Throws Error{io}, Error{bad_file} naming what is damaged or whose model it is, Error{limit_exceeded}.
+  /// Throws Error{io}, Error{bad_file} naming what is damaged or whose model it is, Error{limit_exceeded},
+  /// Error{out_of_memory}.
   SequenceId load(const std::filesystem::path& path);
 
   /// Starts a batch. Everything is checked and allocated first: after an error nothing has changed.
@@ -151,7 +152,8 @@ struct CacheCost {
     return bytes_fixed + std::llround(std::min(bytes_per_token * static_cast<double>(tokens), 0x1p62));
   }
 };
-/// Cost of one sequence over these layers. Throws Error{invalid_argument} for a layer that does not exist.
+/// Cost of one sequence over these layers, with CacheOptions::rollback as given. Throws Error{invalid_argument} for a
+/// layer that does not exist.
 CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback = 0);
 
 }  // namespace skim

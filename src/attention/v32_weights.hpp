@@ -29,6 +29,7 @@ struct V32Weights {
   std::int64_t bytes() const;
 };
 
+/// Packs the tensors of a layer, which were found to be there and of the right shape and dtype.
 V32Weights load_v32_weights(const LayerLoader& load, const V32Config& config);
 
 }  // namespace skim

@@ -39,6 +39,7 @@ struct V41Weights {
   std::int64_t bytes() const;
 };
 
+/// Packs the tensors of a layer of this role, which were found to be there and of the right shape and dtype.
 V41Weights load_v41_weights(const LayerLoader& load, const V41Config& config, const LayerRole& role);
 
 }  // namespace skim

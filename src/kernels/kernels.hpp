@@ -165,7 +165,7 @@ struct AttendShape {
   int value_width = 0;  ///< Leading elements of a row that are averaged. With AttendRounding::logits a multiple of 32,
                         ///< and the first part of a logit.
   float scale = 0;
-  const float* sink = nullptr;  ///< [heads], or null for none.
+  const float* sink = nullptr;  ///< [heads], or null for none; none with AttendRounding::logits.
   RowLayout window_layout;
   RowLayout selected_layout;
   AttendRounding rounding = AttendRounding::exponentials;
