@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.hpp"
@@ -15,6 +16,7 @@
 #include "skim/checkpoint.hpp"
 #include "skim/config.hpp"
 #include "skim/error.hpp"
+#include "skim/machine.hpp"
 
 namespace skim::cli {
 namespace {
@@ -132,6 +134,16 @@ bool has_config(const std::filesystem::path& path) {
          std::filesystem::exists(path.parent_path() / "config.json");
 }
 
+void print_machine() {
+  fmt::print("{} processors\nkernel sets, best first:\n", available_processors());
+  bool best = true;
+  for (const KernelSetInfo& set : kernel_set_infos()) {
+    std::string state = set.why_not;
+    if (state.empty()) state = std::exchange(best, false) ? "used unless another is asked for" : "available";
+    fmt::print("  {:<10} {:<46} {}\n", set.name, set.description, state);
+  }
+}
+
 void info(const std::string& path) {
   if (std::filesystem::is_regular_file(path) && !has_config(path)) {
     fmt::print("{}: no configuration beside it\n", path);
@@ -145,10 +157,21 @@ void info(const std::string& path) {
 
 void add_info(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
+  const auto machine = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("info", "Show what a checkpoint holds: layers, roles, tensors, cache cost.");
-  command->add_option("MODEL", *path, kModelHelp)->required();
+  CLI::Option* model = command->add_option("MODEL", *path, kModelHelp);
+  command->add_flag("--machine", *machine, "Instead show the kernel sets, and which of them this machine can run.")
+      ->excludes(model);
   command->footer("Reads headers only. Tensors that a layer lacks, or has no use for, are listed as problems.");
-  command->callback([path] { info(*path); });
+  command->callback([path, machine, model] {
+    if (*machine) {
+      print_machine();
+    } else if (model->count() == 0) {
+      throw CLI::RequiredError("MODEL");
+    } else {
+      info(*path);
+    }
+  });
 }
 
 }  // namespace skim::cli

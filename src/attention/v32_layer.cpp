@@ -18,6 +18,12 @@ View<T, 2> columns(View<T, 2> matrix, std::int64_t first, std::int64_t count) {
   return {matrix.data + first, {matrix.shape[0], count}, matrix.strides};
 }
 
+/// The first `count` columns of each head of `width` columns: [rows, heads, count].
+template <class T>
+View<T, 3> by_head(View<T, 2> matrix, std::int64_t width, std::int64_t count) {
+  return {matrix.data, {matrix.shape[0], matrix.shape[1] / width, count}, {matrix.strides[0], width, 1}};
+}
+
 void copy(View<const bf16, 2> from, View<bf16, 2> to) {
   for (std::int64_t i = 0; i < from.shape[0]; ++i) std::copy_n(from.row(i), from.shape[1], to.row(i));
 }
@@ -45,12 +51,11 @@ View<bf16, 2> absorb_queries(const V32Run& run, View<const bf16, 2> q) {
   const V32Config& c = run.config;
   const std::int64_t width = latent_row_width(c);
   const auto absorbed = run.arena().tensor<bf16, 2>({q.shape[0], c.n_heads * width});
+  run.kernels.linear_groups(run.context(), by_head(q, head_width(c), c.qk_nope_head_dim), run.weights.wk_b,
+                            by_head(absorbed, width, c.kv_lora_rank));
   for (std::int64_t head = 0; head < c.n_heads; ++head) {
-    const View<const bf16, 2> from = columns(q, head * head_width(c), head_width(c));
-    const View<bf16, 2> to = columns(absorbed, head * width, width);
-    run.kernels.linear(run.context(), columns(from, 0, c.qk_nope_head_dim),
-                       run.weights.wk_b[static_cast<std::size_t>(head)], columns(to, 0, c.kv_lora_rank));
-    copy(columns(from, c.qk_nope_head_dim, c.qk_rope_head_dim), columns(to, c.kv_lora_rank, c.qk_rope_head_dim));
+    copy(columns(q, head * head_width(c) + c.qk_nope_head_dim, c.qk_rope_head_dim),
+         columns(absorbed, head * width + c.kv_lora_rank, c.qk_rope_head_dim));
   }
   return absorbed;
 }
@@ -90,10 +95,8 @@ void project_output(const V32Run& run, const Tile& tile, View<const bf16, 2> ave
                     View<bf16, 2> out) {
   const V32Config& c = run.config;
   const auto o = run.arena().tensor<bf16, 2>({tile.rows, std::int64_t{c.n_heads} * c.v_head_dim});
-  for (std::int64_t head = 0; head < c.n_heads; ++head) {
-    run.kernels.linear(run.context(), columns(averages, head * c.kv_lora_rank, c.kv_lora_rank),
-                       run.weights.wv_b[static_cast<std::size_t>(head)], columns(o, head * c.v_head_dim, c.v_head_dim));
-  }
+  run.kernels.linear_groups(run.context(), by_head(averages, c.kv_lora_rank, c.kv_lora_rank), run.weights.wv_b,
+                            by_head(o, c.v_head_dim, c.v_head_dim));
   run.show_attention(tile, o, log_sum, nullptr);
   run.show("o", tile, View<const bf16, 2>(o));
   run.kernels.linear(run.context(), o, run.weights.wo, out);

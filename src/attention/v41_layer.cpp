@@ -100,12 +100,8 @@ void project_output(const V41Run& run, const Tile& tile, View<bf16, 2> o, View<c
   run.rotate(o, c.head_dim, angles, RotationStyle::tail_adjacent, true);
   const std::int64_t group_width = o.shape[1] / c.o_groups;
   const auto o_lora = run.arena().tensor<bf16, 2>({tile.rows, std::int64_t{c.o_groups} * c.o_lora_rank});
-  for (int group = 0; group < c.o_groups; ++group) {
-    const View<const bf16, 2> heads(o.data + group * group_width, {tile.rows, group_width}, o.strides);
-    const View<bf16, 2> part(o_lora.data + std::int64_t{group} * c.o_lora_rank, {tile.rows, c.o_lora_rank},
-                             o_lora.strides);
-    run.kernels.linear(run.context(), heads, run.weights.wo_a[static_cast<std::size_t>(group)], part);
-  }
+  run.kernels.linear_groups(run.context(), {o.data, {tile.rows, c.o_groups, group_width}}, run.weights.wo_a,
+                            {o_lora.data, {tile.rows, c.o_groups, c.o_lora_rank}});
   run.show("o_lora", tile, View<const bf16, 2>(o_lora));
   run.kernels.linear(run.context(), o_lora, run.weights.wo_b, out);
   run.show("out", tile, View<const bf16, 2>(out));

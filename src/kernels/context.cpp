@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "skim/machine.hpp"
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -12,6 +14,8 @@ namespace {
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kSmallestBlock = 1 << 20;
 
+}  // namespace
+
 int available_processors() {
 #ifdef _OPENMP
   return std::max(1, omp_get_num_procs());
@@ -19,8 +23,6 @@ int available_processors() {
   return 1;
 #endif
 }
-
-}  // namespace
 
 std::int64_t Arena::bytes() const {
   std::int64_t total = 0;
@@ -47,6 +49,8 @@ void Arena::rewind(std::size_t block, std::int64_t used) {
   block_ = block;
   used_ = used;
 }
+
+Arena::Scope::~Scope() { arena_.rewind(block_, used_); }
 
 Context::Context(int threads) : threads_(threads > 0 ? threads : available_processors()) {
   thread_scratch_.resize(static_cast<std::size_t>(threads_));

@@ -32,7 +32,7 @@ class Arena {
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), block_(arena.block_), used_(arena.used_) {}
-    ~Scope() { arena_.rewind(block_, used_); }
+    ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 

@@ -196,6 +196,8 @@ struct Kernels {
   /// y is other memory than x. A set may round code * scale to float32 first; scales of released models are exact.
   /// linear_f32 leaves the float32 sums as they are.
   void (*linear_f32)(Context&, View<const bf16, 2> x, const Weight& weight, View<float, 2> y);
+  /// `linear` of every group g: y[n, g, out] = x[n, g, in] * W_g^T, for weights [groups] of one format.
+  void (*linear_groups)(Context&, View<const bf16, 3> x, std::span<const Weight> weights, View<bf16, 3> y);
 
   /// y[n, width] = bf16(weight * (x * rsqrt(mean(x^2) + eps))), float32.  Published RMSNorm.
   void (*rms_norm)(Context&, View<const bf16, 2> x, const float* weight, float eps, View<bf16, 2> y);

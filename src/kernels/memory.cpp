@@ -29,4 +29,26 @@ Memory& host_memory() {
   return memory;
 }
 
+Buffer::Buffer(Memory& memory, std::int64_t bytes) : memory_(&memory), data_(memory.allocate(bytes)), bytes_(bytes) {}
+Buffer::~Buffer() { reset(); }
+Buffer::Buffer(Buffer&& other) noexcept { swap(other); }
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  reset();
+  swap(other);
+  return *this;
+}
+
+void Buffer::reset() noexcept {
+  if (data_ != nullptr) memory_->release(data_, bytes_);
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+void Buffer::swap(Buffer& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+}
+
 }  // namespace skim

@@ -24,14 +24,10 @@ Memory& host_memory();
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Memory& memory, std::int64_t bytes) : memory_(&memory), data_(memory.allocate(bytes)), bytes_(bytes) {}
-  ~Buffer() { reset(); }
-  Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    reset();
-    swap(other);
-    return *this;
-  }
+  Buffer(Memory& memory, std::int64_t bytes);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
 
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
@@ -39,18 +35,10 @@ class Buffer {
   T* as() const {
     return reinterpret_cast<T*>(data_);
   }
-  void reset() noexcept {
-    if (data_ != nullptr) memory_->release(data_, bytes_);
-    data_ = nullptr;
-    bytes_ = 0;
-  }
+  void reset() noexcept;
 
  private:
-  void swap(Buffer& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-  }
+  void swap(Buffer& other) noexcept;
 
   Memory* memory_ = nullptr;
   std::byte* data_ = nullptr;

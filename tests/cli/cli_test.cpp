@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/registry.hpp"
+#include "skim/machine.hpp"
 #include "skim/safetensors.hpp"
 
 namespace skim {
@@ -85,7 +86,7 @@ TEST_F(CommandLine, HelpNamesEveryCommandAndOption) {
   expect_words("run --help", {"--model", "--layers", "--tokens", "--decode", "--input", "--output", "--threads",
                               "--kernels", "--json", "synthetic:v41-flash", "Example"});
   expect_words("verify --help", {"FILE", "--kernels", "--tolerance", "--model", "Exit status 0 only if"});
-  expect_words("info --help", {"MODEL", "problems"});
+  expect_words("info --help", {"MODEL", "problems", "--machine"});
   expect_words("soak --help",
                {"--model", "--kernels", "--ops", "--seconds", "--seed", "--threads", "--json", "Exit status 1"});
 }
@@ -97,6 +98,8 @@ TEST_F(CommandLine, WrongUsageExitsWithTwo) {
   expect_error(2, "run --model synthetic:v41-tiny --tokens -3", "--tokens");
   expect_error(2, "run --model synthetic:v41-tiny --layers a", "--layers");
   expect_error(2, "run --model synthetic:v41-tiny --threads 0", "--threads");
+  expect_error(2, "info", "MODEL is required");
+  expect_error(2, "info --machine synthetic:v32", "MODEL");
   expect_error(2, "verify", "FILE");
   expect_error(2, "verify --tolerance -1 x", "--tolerance");
   expect_error(2, "verify --tolerance nan x", "--tolerance");
@@ -287,6 +290,17 @@ TEST_F(CommandLine, InfoDescribesACheckpoint) {
   }
   const Outcome plain = skim("info " + recording("v41-tiny-bf16.safetensors"));
   EXPECT_EQ(plain.status, 0) << plain.output;
+}
+
+TEST_F(CommandLine, InfoSaysWhatTheMachineRuns) {
+  const Outcome outcome = skim("info --machine");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("used unless another is asked for"), std::string::npos) << outcome.output;
+  for (const KernelSetInfo& set : kernel_set_infos()) {
+    EXPECT_NE(outcome.output.find(set.name), std::string::npos) << set.name;
+    EXPECT_NE(outcome.output.find(set.why_not), std::string::npos) << set.name;
+    if (!set.why_not.empty()) expect_error(1, "run --model synthetic:v41-tiny --kernels " + set.name, set.name);
+  }
 }
 
 TEST_F(CommandLine, InfoDescribesV32) {

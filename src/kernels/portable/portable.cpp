@@ -1,5 +1,6 @@
 #include "kernels/portable/portable.hpp"
 
+#include "kernels/linear_groups.hpp"
 #include "kernels/reference/reference.hpp"
 
 namespace skim::portable {
@@ -9,6 +10,7 @@ const Kernels& kernels() {
     Kernels entries = reference::kernels();
     entries.linear = linear;
     entries.linear_f32 = linear_f32;
+    entries.linear_groups = linear_each_group<linear>;
     entries.index_score = index_score;
     entries.attend = attend;
     return entries;

@@ -1,5 +1,7 @@
 #include "kernels/reference/reference.hpp"
 
+#include "kernels/linear_groups.hpp"
+
 namespace skim::reference {
 
 const Kernels& kernels() {
@@ -7,6 +9,7 @@ const Kernels& kernels() {
       .pack_weight = pack_weight,
       .linear = linear,
       .linear_f32 = linear_f32,
+      .linear_groups = linear_each_group<linear>,
       .rms_norm = rms_norm,
       .layer_norm = layer_norm,
       .rotate = rotate,
