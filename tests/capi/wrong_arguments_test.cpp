@@ -186,8 +186,6 @@ TEST_F(WrongArguments, UnknownSequencesAndBatchesOutOfOrderAreRefused) {
   refused("99", [&](auto* e) { return skim_cache_fork(cache_, 99, 0, &number_, e); });
   refused("-1", [&](auto* e) { return skim_cache_truncate(cache_, -1, 0, e); });
   refused(
-      "99", [&](auto* e) { return skim_batch_commit_sequence(batch_, 99, 1, e); }, SKIM_WRONG_ORDER);
-  refused(
       "part of a batch", [&](auto* e) { return skim_cache_remove(cache_, sequence_, e); }, SKIM_WRONG_ORDER);
   skim_batch* batch = batch_;
   const skim_batch_entry twice[] = {{sequence_ + 1, 1}, {sequence_ + 1, 1}};
@@ -210,7 +208,7 @@ TEST_F(WrongArguments, UnknownSequencesAndBatchesOutOfOrderAreRefused) {
   refused("sequence 99", [&](auto* e) { return skim_batch_commit_sequence(batch_, 99, 1, e); });
   refused("3 of the 2", [&](auto* e) { return skim_batch_commit_sequence(batch_, sequence_, 3, e); });
   refused(
-      "again", [&](auto* e) { return skim_batch_forward(batch_, 0, &x_rows_, &out_rows_, e); }, SKIM_WRONG_ORDER);
+      "already", [&](auto* e) { return skim_batch_forward(batch_, 0, &x_rows_, &out_rows_, e); }, SKIM_WRONG_ORDER);
   EXPECT_TRUE(ok(skim_batch_commit(batch_, &error_), error_));
   refused(
       "committed", [&](auto* e) { return skim_batch_commit(batch_, e); }, SKIM_WRONG_ORDER);
