@@ -2,21 +2,34 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
-#include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 
 namespace {
 
-std::set<std::string> matches(const std::string& text, const std::regex& pattern) {
-  std::set<std::string> found;
-  for (std::sregex_iterator i(text.begin(), text.end(), pattern); i != std::sregex_iterator(); ++i) {
-    found.insert((*i)[1]);
+/// Declarations begin in the first column, with what is returned, and have their name before a parenthesis.
+std::set<std::string> declared_names(std::istream&& header) {
+  std::set<std::string> names;
+  for (std::string line; std::getline(header, line);) {
+    const std::size_t open = line.find('(');
+    if (line.empty() || open == std::string::npos || std::isalpha(static_cast<unsigned char>(line[0])) == 0) continue;
+    const std::size_t blank = line.rfind(' ', open);
+    names.insert(line.substr(blank + 1, open - blank - 1));
   }
-  return found;
+  return names;
+}
+
+/// Lines of nm: address, type, name@@version. Names of versions are absolute symbols.
+std::set<std::string> exported_names(std::istream&& listed) {
+  std::set<std::string> names;
+  for (std::string address, type, name; listed >> address >> type >> name;) {
+    if (type != "A") names.insert(name.substr(0, name.find('@')));
+  }
+  return names;
 }
 
 std::string output_of(const std::string& command) {
@@ -29,12 +42,9 @@ std::string output_of(const std::string& command) {
 }
 
 TEST(Symbols, AreThoseThatTheHeaderDeclares) {
-  std::ifstream file(SKIM_HEADER);
-  const std::string header{std::istreambuf_iterator<char>(file), {}};
-  const auto declared = matches(header, std::regex(R"((?:^|\n)[a-z0-9_]+\*? (skim_[a-z0-9_]+)\()"));
-  // Absolute symbols are names of versions.
+  const auto declared = declared_names(std::ifstream(SKIM_HEADER));
   const std::string listed = output_of("'" SKIM_NM "' -D --defined-only '" SKIM_C_LIBRARY "'");
-  const auto exported = matches(listed, std::regex(R"(\n?[0-9a-f]+ [B-Zb-z] ([^@\n]+)[^\n]*)"));
+  const auto exported = exported_names(std::istringstream(listed));
   EXPECT_GT(declared.size(), 30u);
   EXPECT_EQ(exported, declared);
 }
