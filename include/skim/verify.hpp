@@ -43,7 +43,8 @@ struct VerifyReport {
   bool passed() const { return first_failure.empty(); }
 };
 
-/// The report as a table for people: a line for each kind, then the verdict. Names of ignored tensors appear as they are.
+/// The report as a table for people: a line for each kind, then the verdict. Names of ignored tensors are those of the
+/// file, whatever they hold.
 std::string report_text(const VerifyReport& report);
 
 /// Replays a case file (docs/cases.md) and judges every tensor recorded in it. Throws
