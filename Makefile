@@ -7,7 +7,7 @@ SHELL := /bin/bash
 .PHONY: help deps build demo test format lint
 
 JOBS ?= $(shell nproc)
-TOOLS := g++ cmake ninja-build
+TOOLS := g++ cmake ninja-build pkgconf
 LIBRARIES := libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev
 LINT_TOOLS := clang-format clang-tidy libomp-dev
 
@@ -85,12 +85,12 @@ test: build  ## Run all tests, all but the slow ones under address and undefined
 
 format:  ## Format all tracked sources
 	$(call install,$(LINT_TOOLS))
-	git ls-files -z '*.cpp' '*.hpp' | xargs -0 -r clang-format -i
+	git ls-files -z '*.[ch]' '*.[ch]pp' | xargs -0 -r clang-format -i
 
 lint: deps  ## Check the format of all tracked sources, and src/ and cli/ with clang-tidy
 	$(call install,$(LINT_TOOLS))
 	status=0
-	for file in $$(git ls-files '*.cpp' '*.hpp'); do
+	for file in $$(git ls-files '*.[ch]' '*.[ch]pp'); do
 	  clang-format --dry-run -Werror $$file 2> /dev/null || { echo "$$file: run make format"; status=1; }
 	done
 	$(call configure,release)

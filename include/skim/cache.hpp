@@ -153,7 +153,7 @@ struct CacheCost {
   }
 };
 /// Cost of one sequence over these layers, with CacheOptions::rollback as given. Throws Error{invalid_argument} for a
-/// layer that does not exist.
+/// layer that does not exist, or a rollback out of range.
 CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback = 0);
 
 }  // namespace skim

@@ -43,8 +43,13 @@ struct VerifyReport {
   bool passed() const { return first_failure.empty(); }
 };
 
+/// The report as a table for people: a line for each kind, then the verdict. Names of ignored tensors are those of the
+/// file, whatever they hold.
+std::string report_text(const VerifyReport& report);
+
 /// Replays a case file (docs/cases.md) and judges every tensor recorded in it. Throws
-/// Error{io, bad_file, bad_config} for a file that cannot be replayed, and what Model throws.
+/// Error{io, bad_file, bad_config} for a file that cannot be replayed, Error{invalid_argument} for a tolerance below 0,
+/// and what Model throws.
 VerifyReport verify(const std::filesystem::path& file, const VerifyOptions& options = {});
 
 }  // namespace skim

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -106,6 +107,11 @@ void check_view(std::string_view name, const View<T, 2>& view, std::int64_t toke
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} has strides [{}, {}], expected rows at least {} apart and elements next to each other",
                             name, strides[0], strides[1], dim));
+  }
+  // So that addresses of rows can be computed and compared.
+  if (tokens > 1 && strides[0] > (PTRDIFF_MAX / static_cast<std::int64_t>(sizeof(T)) - dim) / (tokens - 1)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has {} rows {} elements apart, more than memory can hold", name, tokens, strides[0]));
   }
 }
 

@@ -26,7 +26,7 @@ void check_options(const CacheOptions& options) {
   check_range("page_rows", options.page_rows, 1, 1 << 20);
   check_range("workspace_bytes", options.workspace_bytes, 0, most);
   check_range("threads", options.threads, 0, 4096);
-  check_range("rollback", options.rollback, 0, 1 << 24);
+  check_range("rollback", options.rollback, 0, kMostRollback);
 }
 
 [[noreturn]] void over_limit(std::string_view limit, std::int64_t allowed, std::int64_t needed) {

@@ -1,9 +1,12 @@
 #include "cache/layout.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "skim/cache.hpp"
+#include "skim/error.hpp"
 
 namespace skim {
 namespace {
@@ -56,6 +59,10 @@ CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memo
 }
 
 CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback) {
+  if (rollback < 0 || rollback > kMostRollback) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("cache cost: rollback is {}, expected 0 to {}", rollback, kMostRollback));
+  }
   CacheCost cost;
   const RingLimits limits{std::numeric_limits<std::int64_t>::max(), rollback};
   for (const LayerLayout& layout : cache_layout(config, layers, host_memory()).layers) {

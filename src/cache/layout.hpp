@@ -14,6 +14,9 @@
 
 namespace skim {
 
+/// Most that CacheOptions::rollback can be.
+inline constexpr std::int64_t kMostRollback = 1 << 24;
+
 /// What bounds the rings of a sequence.
 struct RingLimits {
   std::int64_t max_tokens = 0;  ///< Longest sequence.

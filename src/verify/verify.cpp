@@ -95,6 +95,10 @@ bool has_fp8_output(const Checkpoint& weights, const std::vector<int>& layers) {
 }
 
 VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& options) {
+  if (options.tolerance && !(*options.tolerance >= 0)) {  // a NaN would let everything pass
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("verify: tolerance is {}, expected a number of at least 0", *options.tolerance));
+  }
   const CaseFile file(SafetensorsFile::open(path));
   const Checkpoint weights = options.weights ? *options.weights : Checkpoint::open(path);
   if (options.weights && !same_backbone(weights.config(), file.config())) {

@@ -299,6 +299,22 @@ TEST_P(SelectTopk, EqualsAStableSort) {
   }
 }
 
+TEST_P(SelectTopk, LongListsInAnyOrder) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  for (const std::int64_t count : {4096, 40'001}) {
+    std::vector<float> ascending = random.floats(count), with_nan = ascending;
+    for (std::size_t i = 0; i < with_nan.size(); i += 3) with_nan[i] = std::numeric_limits<float>::quiet_NaN();
+    std::sort(ascending.begin(), ascending.end());
+    const std::vector<float> descending(ascending.rbegin(), ascending.rend()), equal(ascending.size(), -3.0f);
+    for (const int k : {1, 100, 2048}) {
+      for (const auto& scores : {ascending, descending, equal, with_nan}) {
+        EXPECT_EQ(select(scores, k), topk_by_sorting(scores, k)) << count << " scores, k " << k;
+      }
+    }
+  }
+}
+
 TEST_P(SelectTopk, MinusInfinityAndNanAreNeverChosen) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(select(std::vector<float>(20, -kInfinity), 4), std::vector<std::int32_t>());
@@ -377,6 +393,14 @@ TEST_P(SelectBlocks, EqualsAStableSort) {
       EXPECT_EQ(select(scores, 8, k), topk_by_sorting(best, k)) << visible << " visible, k " << k;
     }
   }
+}
+
+TEST_P(SelectBlocks, BlocksWithoutScoresComeLast) {
+  std::vector<float> scores(8000, -kInfinity);
+  scores[8 * 500 + 3] = -5;
+  scores[8 * 700] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(select(scores, 8, 4), (std::vector<std::int32_t>{0, 1, 500, 999}));
+  EXPECT_EQ(select(scores, 8, 2), (std::vector<std::int32_t>{500, 999}));
 }
 
 TEST_P(SelectBlocks, NothingVisibleKeepsNothing) { EXPECT_EQ(select({}, 8, 2), std::vector<std::int32_t>()); }

@@ -232,22 +232,89 @@ TEST_P(Linear, NanStaysInItsRow) {
 }
 
 TEST_P(Linear, EveryCodeHasItsValue) {
-  // Column c holds code c once, at element c mod 37, and zeros elsewhere; an input of ones is exact in e4m3.
+  // Column c holds code c once, at element c mod 37, and zeros elsewhere; an input of ones is exact in e4m3. Sets may
+  // treat weights without NaN in another way.
   constexpr std::int64_t kIn = 37, kOut = 256;
-  std::vector<std::uint8_t> codes(kIn * kOut), scales(static_cast<std::size_t>(8 * 2), 127);
-  std::vector<double> want;
-  for (std::int64_t c = 0; c < kOut; ++c) {
-    codes[static_cast<std::size_t>(c * kIn + c % kIn)] = static_cast<std::uint8_t>(c);
-    want.push_back(e4m3_to_float(static_cast<std::uint8_t>(c)));
+  for (const bool with_nan : {true, false}) {
+    std::vector<std::uint8_t> codes(kIn * kOut), scales(static_cast<std::size_t>(8 * 2), 127);
+    std::vector<double> want;
+    for (std::int64_t c = 0; c < kOut; ++c) {
+      const auto code = static_cast<std::uint8_t>(with_nan || c % 128 != 127 ? c : 0);
+      codes[static_cast<std::size_t>(c * kIn + c % kIn)] = code;
+      want.push_back(e4m3_to_float(code));
+    }
+    const Weight weight = kernels().pack_weight(
+        memory(), {{WeightKind::fp8_e8m0, kOut, kIn, 32, Fp8Scale::pow2}, codes.data(), scales.data()});
+    const std::vector<bf16> ones(kIn, to_bf16(1));
+    std::vector<float> y(kOut);
+    Context context(1);
+    kernels().linear_f32(context, View<const bf16, 2>(ones.data(), {1, kIn}), weight,
+                         View<float, 2>(y.data(), {1, kOut}));
+    EXPECT_TRUE(close(y.data(), want, std::vector<double>(kOut, 0.0))) << (with_nan ? "with NaN" : "without NaN");
   }
-  const Weight weight = kernels().pack_weight(
-      memory(), {{WeightKind::fp8_e8m0, kOut, kIn, 32, Fp8Scale::pow2}, codes.data(), scales.data()});
-  const std::vector<bf16> ones(kIn, to_bf16(1));
-  std::vector<float> y(kOut);
-  Context context(1);
-  kernels().linear_f32(context, View<const bf16, 2>(ones.data(), {1, kIn}), weight,
-                       View<float, 2>(y.data(), {1, kOut}));
-  EXPECT_TRUE(close(y.data(), want, std::vector<double>(kOut, 0.0)));
+}
+
+TEST_P(Linear, ScalesAtTheEndsOfTheirRange) {
+  // 2^-127 to 2^127 and NaN: one block of 32 columns each.
+  constexpr std::int64_t kIn = 32, kOut = 32;
+  for (const int scale : {0, 1, 20, 126, 127, 130, 226, 228, 254, 255}) {
+    const std::vector<std::uint8_t> codes(kIn * kOut, e4m3_from_float(0.5f));
+    const auto byte = static_cast<std::uint8_t>(scale);
+    const Weight weight =
+        kernels().pack_weight(memory(), {{WeightKind::fp8_e8m0, kOut, kIn, 32, Fp8Scale::pow2}, codes.data(), &byte});
+    std::vector<bf16> x(kIn, bf16{0});
+    x[3] = to_bf16(1);
+    std::vector<float> y(kOut);
+    Context context(1);
+    kernels().linear_f32(context, View<const bf16, 2>(x.data(), {1, kIn}), weight, View<float, 2>(y.data(), {1, kOut}));
+    EXPECT_TRUE(close(y.data(), std::vector<double>(kOut, 0.5 * static_cast<double>(e8m0_to_float(byte))),
+                      std::vector<double>(kOut, 0.0)))
+        << "scale " << scale;
+  }
+}
+
+TEST_P(Linear, LargeShapesAgreeWithTheReferenceSet) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  constexpr std::int64_t kRows = 141, kIn = 808, kOut = 330;
+  for (const std::size_t kind : {0u, 2u, 3u}) {
+    const RandomWeight source(random, kKinds[kind], kOut, kIn);
+    const std::vector<bf16> values = random.bf16s(kRows * kIn);
+    const View<const bf16, 2> x(values.data(), {kRows, kIn});
+    std::vector<float> got(kRows * kOut), reference(kRows * kOut);
+    Context context(2);
+    kernels().linear_f32(context, x, kernels().pack_weight(memory(), source.source()),
+                         View<float, 2>(got.data(), {kRows, kOut}));
+    reference::kernels().linear_f32(context, x, reference::kernels().pack_weight(host_memory(), source.source()),
+                                    View<float, 2>(reference.data(), {kRows, kOut}));
+    EXPECT_LE(relative_error(got.data(), {reference.begin(), reference.end()}), 32 * kFloatEpsilon) << "kind " << kind;
+  }
+}
+
+TEST_P(Linear, GroupsAreProductsOfTheirColumns) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  constexpr std::int64_t kGroups = 5, kIn = 72, kInGap = 8, kOut = 40, kOutGap = 3;
+  for (const std::int64_t rows : {1, 4, 37}) {
+    for (const std::size_t kind : {0u, 2u, 3u, 5u}) {
+      std::vector<Weight> weights;
+      for (std::int64_t g = 0; g < kGroups; ++g) {
+        weights.push_back(kernels().pack_weight(memory(), RandomWeight(random, kKinds[kind], kOut, kIn).source()));
+      }
+      const std::vector<bf16> x = random.bf16s(rows * kGroups * (kIn + kInGap));
+      const std::int64_t x_row = kGroups * (kIn + kInGap), y_row = kGroups * (kOut + kOutGap);
+      std::vector<bf16> together(static_cast<std::size_t>(rows * y_row), bf16{0x3F80}), apart = together;
+      Context one(1), two(2);
+      kernels().linear_groups(two, {x.data(), {rows, kGroups, kIn}, {x_row, kIn + kInGap, 1}}, weights,
+                              {together.data(), {rows, kGroups, kOut}, {y_row, kOut + kOutGap, 1}});
+      for (std::int64_t g = 0; g < kGroups; ++g) {
+        kernels().linear(one, {x.data() + g * (kIn + kInGap), {rows, kIn}, {x_row, 1}},
+                         weights[static_cast<std::size_t>(g)],
+                         {apart.data() + g * (kOut + kOutGap), {rows, kOut}, {y_row, 1}});
+      }
+      EXPECT_TRUE(same_bits(apart.data(), together.data(), rows * y_row)) << rows << " rows, kind " << kind;
+    }
+  }
 }
 
 class Fault06 : public EverySet {};

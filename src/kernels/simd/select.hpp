@@ -64,10 +64,12 @@ struct Candidates {
 
 }  // namespace
 
-/// Runs are this many scores, a multiple of 64.
+inline constexpr std::int64_t kShortestRun = 16;
+
+/// Scores of a run: few enough for several times k runs, so that the bound is close to the k-th best score.
 template <class V>
 std::int64_t run_length(std::int64_t count, std::int64_t k) {
-  std::int64_t length = 64;
+  std::int64_t length = kShortestRun;
   while (length < 512 && count / length > 16 * k) length *= 2;
   return length;
 }
@@ -85,6 +87,9 @@ void run_maxima(std::span<const float> scores, std::int64_t length, float* maxim
       for (int v = 0; v < 4; ++v) {
         most[v] = V::larger(load_unaligned<V>(scores.data() + i + v * V::kLanes), most[v]);
       }
+    }
+    for (; i + V::kLanes <= last; i += V::kLanes) {
+      most[0] = V::larger(load_unaligned<V>(scores.data() + i), most[0]);
     }
     const Floats<V> both = V::larger(V::larger(most[0], most[1]), V::larger(most[2], most[3]));
     float largest = kNothing;
@@ -137,7 +142,7 @@ void keep_best_scores(std::span<const float> scores, float* maxima, Candidates& 
 /// Scratch of one query over `count` scores: candidates, then maxima of runs.
 template <class V>
 std::int64_t select_bytes(std::int64_t count, std::int64_t k) {
-  const std::int64_t runs = count / 64 + 1;
+  const std::int64_t runs = count / kShortestRun + 1;
   return round_up(Candidates::room_for(k) * static_cast<std::int64_t>(sizeof(Scored)), 64) +
          2 * runs * static_cast<std::int64_t>(sizeof(float));
 }
