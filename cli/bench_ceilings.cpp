@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 
 #include "bench_sample.hpp"
 #include "kernels/parallel.hpp"
@@ -41,8 +42,10 @@ double read_seconds(const Context& context, ReadLoop read, std::span<const std::
 }  // namespace
 
 std::int64_t cache_bytes() {
-  const std::int64_t bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? bytes : 32 << 20;
+  // sysconf adds up the caches of other cores on some processors.
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  std::int64_t kibibytes = 0;
+  return file >> kibibytes && kibibytes > 0 ? kibibytes << 10 : 32 << 20;
 }
 
 double Rates::arithmetic_seconds(const Work& work) const {

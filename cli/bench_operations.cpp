@@ -40,29 +40,13 @@ void bench_operation(const BenchRun& run, const BenchModel& model, const Operati
     subjects.push_back(operation.make(*set, run.context));
     samplers.push_back(repeated([subject = subjects.back().get()] { subject->run(); }));
   }
-  const std::span<const std::byte> input = subjects[0]->input();
-  std::vector<Rates> rates;
-  const auto rounds = take_turns(samplers, run.pace, [&] {
-    rates.push_back(run.ceilings.sample());
-    if (!input.empty()) rates.back().bytes = run.ceilings.read_rate(input);
-  });
-  rates.erase(rates.begin(), rates.end() - static_cast<std::ptrdiff_t>(rounds.size()));
-
-  std::vector<Result> results;
-  for (std::size_t i = 0; i < run.sets.size(); ++i) {
-    Result result;
-    result.model = model.name;
-    result.set = run.sets[i]->name;
-    result.name = operation.name;
-    result.shape = operation.shape;
-    result.threads = run.context.threads();
-    result.work = operation.work;
-    for (const auto& round : rounds) result.seconds.push_back(round[i][0]);
-    result.rates = rates;
-    result.from_cache = !input.empty();
-    results.push_back(std::move(result));
-  }
-  run.report.add(results);
+  Result about;
+  about.model = model.name;
+  about.name = operation.name;
+  about.shape = operation.shape;
+  about.work = operation.work;
+  about.from_cache = !subjects[0]->input().empty();
+  report(run, measure(run, samplers, subjects[0]->input()), 0, about);
 }
 
 }  // namespace
