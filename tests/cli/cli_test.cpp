@@ -81,17 +81,19 @@ TEST_F(CommandLine, HelpNamesEveryCommandAndOption) {
     EXPECT_EQ(outcome.status, 0);
     for (const std::string& word : words) EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
   };
-  expect_words("--help", {"run", "verify", "info", "soak", "Exit status", "SKIM_KERNELS"});
+  expect_words("--help", {"run", "verify", "info", "bench", "soak", "Exit status", "SKIM_KERNELS"});
   expect_words("run --help", {"--model", "--layers", "--tokens", "--decode", "--input", "--output", "--threads",
                               "--kernels", "--json", "synthetic:v41-flash", "Example"});
   expect_words("verify --help", {"FILE", "--kernels", "--tolerance", "--model", "Exit status 0 only if"});
   expect_words("info --help", {"MODEL", "problems"});
+  expect_words("bench --help", {"--model", "--ops", "--layers", "--memory", "--context", "--mode", "--tokens",
+                                "--kernels", "--compare", "--threads", "--repeats", "--seconds", "--json", "Example"});
   expect_words("soak --help",
                {"--model", "--kernels", "--ops", "--seconds", "--seed", "--threads", "--json", "Exit status 1"});
 }
 
 TEST_F(CommandLine, WrongUsageExitsWithTwo) {
-  expect_error(2, "", "run, verify, info, soak");
+  expect_error(2, "", "run, verify, info, bench, soak");
   expect_error(2, "bogus", "bogus");
   expect_error(2, "run", "--model is required");
   expect_error(2, "run --model synthetic:v41-tiny --tokens -3", "--tokens");
@@ -100,6 +102,12 @@ TEST_F(CommandLine, WrongUsageExitsWithTwo) {
   expect_error(2, "verify", "FILE");
   expect_error(2, "verify --tolerance -1 x", "--tolerance");
   expect_error(2, "verify --tolerance nan x", "--tolerance");
+  expect_error(2, "bench --context 4G", "--context: is 4G, expected tokens");
+  expect_error(2, "bench --context 0", "--context");
+  expect_error(2, "bench --mode encode", "--mode");
+  expect_error(2, "bench --layers x", "--layers");
+  expect_error(2, "bench --repeats 0", "--repeats");
+  expect_error(2, "bench --seconds -1", "--seconds");
   expect_error(2, "soak --ops 0", "--ops");
   expect_error(2, "soak --ops many", "--ops");
   expect_error(2, "soak --seconds -1", "--seconds");
@@ -117,6 +125,11 @@ TEST_F(CommandLine, BadInputExitsWithOne) {
   expect_error(1, "run --model synthetic:v41-tiny --kernels fast", "portable, reference");
   expect_error(1, "run --model synthetic:v41-tiny --tokens 0", "at least one token");
   expect_error(1, "run --model synthetic:v41-tiny --output " + path("no/such/folder.safetensors"), "does not exist");
+  expect_error(1, "bench --model synthetic:v41-tiny --ops attend,sort", "--ops sort: no such operation");
+  expect_error(1, "bench --model synthetic:v41-tiny --layers 3", "layer 3 needs layer 2");
+  expect_error(1, "bench --kernels fast", "portable");
+  expect_error(1, "bench --compare fast", "portable");
+  expect_error(1, "bench --json " + path("no/such/folder.json"), "does not exist");
   expect_error(1, "verify " + path("nothing"), "cannot open");
   expect_error(1, "info " + path("nothing"), "no such file or folder");
 }
@@ -184,6 +197,53 @@ TEST_F(CommandLine, RunPrintsJson) {
   ASSERT_EQ(report.at("layers").size(), 3u);
   EXPECT_EQ(report.at("layers").at(1).at("role"), "full");
   EXPECT_EQ(report.at("layers").at(2).at("selected_last"), 5);  // 11 tokens at ratio 2
+}
+
+TEST_F(CommandLine, BenchWritesJson) {
+  const Outcome outcome = skim(
+      "bench --model synthetic:v41-tiny --ops \"attend 1 x\",rms_norm --layers 2,3 --context 300,2K "
+      "--tokens 9 --kernels portable --compare reference --repeats 2 --seconds 0 --json " +
+      path("bench.json"));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("portable is "), std::string::npos) << outcome.output;
+  std::ifstream file(path("bench.json"));
+  const nlohmann::json report = nlohmann::json::parse(file);
+  for (const char* field : {"cpu", "cores", "features"}) EXPECT_TRUE(report.at("machine").contains(field)) << field;
+  EXPECT_GT(report.at("ceilings").at("read").at("all_threads").at("median"), 0);
+  EXPECT_GT(report.at("ceilings").at("float_baseline").at("one_thread").at("best"), 0);
+  const nlohmann::json& results = report.at("results");
+  ASSERT_EQ(results.size(), 2u * (2 + 2 * 2 * 2));  // sets, of operations, and of layers, contexts and modes
+  EXPECT_EQ(report.at("ratios").size(), results.size() / 2);
+  for (const nlohmann::json& result : results) {
+    for (const char* field : {"name", "set", "shape", "threads", "best_ns", "median_ns", "repeats", "flops", "bytes",
+                              "gflops", "gbps", "share", "ceiling"}) {
+      EXPECT_TRUE(result.contains(field)) << field;
+    }
+    EXPECT_GT(result.at("best_ns"), 0);
+    EXPECT_LE(result.at("best_ns"), result.at("median_ns"));
+    EXPECT_EQ(result.at("repeats"), 2);
+  }
+  const nlohmann::json& last = results.back();
+  EXPECT_EQ(last.at("name"), "prefill");
+  EXPECT_EQ(last.at("layer"), 3);
+  EXPECT_EQ(last.at("role"), "reuse");
+  EXPECT_EQ(last.at("context"), 2048);
+  EXPECT_EQ(last.at("tokens"), 9);
+}
+
+TEST_F(CommandLine, BenchComparesMemoryWithWhatItShouldBe) {
+  const Outcome outcome =
+      skim("bench --model synthetic:v41-tiny --memory --context 64K --mode decode --json " + path("bench.json"));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  std::ifstream file(path("bench.json"));
+  const nlohmann::json report = nlohmann::json::parse(file);
+  ASSERT_EQ(report.at("memory").size(), 1u);
+  const nlohmann::json& memory = report.at("memory").at(0);
+  EXPECT_EQ(memory.at("layers"), nlohmann::json({2, 4, 5}));
+  EXPECT_EQ(memory.at("rows"), 3 * 8 * 66 + 512 + 65536 * (36 + 34) * 3 / 2);  // rings, an open token, rows and keys
+  EXPECT_GE(memory.at("cache"), memory.at("rows"));
+  EXPECT_GT(memory.at("resident"), memory.at("rows"));
+  EXPECT_GT(memory.at("workspace"), 0);
 }
 
 TEST_F(CommandLine, SoakFindsNoDifferenceWithAnyKernelSet) {
