@@ -33,20 +33,20 @@ struct BenchArguments {
   bool names_layers() const { return !layers.empty() && !layers[0].empty(); }
 };
 
-/// "4096", "4K" or "1M"; 0 if it is none of these.
+/// "4096", "4K" or "1M"; -1 if it is none of these.
 std::int64_t token_count(const std::string& text) {
   std::int64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   constexpr std::int64_t most = std::int64_t{1} << 30;
-  if (error != std::errc() || count < 1 || count > most) return 0;
+  if (error != std::errc() || count < 0 || count > most) return -1;
   if (unit == "K") count <<= 10;
   if (unit == "M") count <<= 20;
-  return (unit.empty() || unit == "K" || unit == "M") && count <= most ? count : 0;
+  return (unit.empty() || unit == "K" || unit == "M") && count <= most ? count : -1;
 }
 
 std::string check_token_count(const std::string& text) {
-  return token_count(text) > 0 ? "" : "is " + text + ", expected tokens from 1 to 1024M, e.g. 4096, 4K or 1M";
+  return token_count(text) >= 0 ? "" : "is " + text + ", expected tokens from 0 to 1024M, e.g. 4096, 4K or 1M";
 }
 
 LayerOptions layer_options(const BenchArguments& arguments, const Config& config) {

@@ -33,8 +33,8 @@ class AttendSubject final : public Subject {
     query_values_ = random_values(random_, queries * shapes.heads * shapes.key_width);
     out_.resize(static_cast<std::size_t>(queries * shapes.heads * shapes.value_width));
     // Other rows for every call, so that they come from memory.
-    const std::int64_t gathered = queries * shapes.topk * shapes.row.bytes();
-    for (std::int64_t i = 0; i < 1 + 2 * cache_bytes() / gathered; ++i) add_call(shapes, queries, window_rows);
+    const std::int64_t calls = copies_beyond_cache(static_cast<double>(queries * shapes.topk * shapes.row.bytes()));
+    for (std::int64_t i = 0; i < calls; ++i) add_call(shapes, queries, window_rows);
   }
 
   void run() override {

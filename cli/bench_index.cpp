@@ -21,8 +21,7 @@ class IndexSubject final : public Subject {
   IndexSubject(const KernelSet& set, Context& context, const Shapes& shapes, const IndexCase& how)
       : kernels_(set.kernels()), context_(context), shape_{shapes.index_heads, shapes.key_row} {
     RandomWords random(2);
-    // Between two uses of a layer's keys a model reads those of others.
-    const std::int64_t copies = 1 + 2 * cache_bytes() / (how.keys * shapes.key_row.bytes());
+    const std::int64_t copies = copies_beyond_cache(static_cast<double>(how.keys * shapes.key_row.bytes()));
     for (std::int64_t i = 0; i < copies; ++i) keys_.emplace_back(random, shapes.key_row, how.keys);
     const std::int64_t rows = how.queries * shapes.index_heads;
     queries_.resize(static_cast<std::size_t>(rows * shapes.key_row.bytes()));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "bench_operations.hpp"
@@ -53,10 +54,7 @@ class LinearSubject final : public Subject {
       : kernels_(set.kernels()), context_(context) {
     RandomWords random(1);
     const StoredWeight stored(random, shape.format);
-    // In a model every layer has other weights, so they come from memory: copies that no cache holds at one time.
-    const std::int64_t copies =
-        1 + 2 * cache_bytes() / std::max<std::int64_t>(1, static_cast<std::int64_t>(shape.bytes));
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(copies, 1024); ++i) {
+    for (std::int64_t i = 0; i < copies_beyond_cache(shape.bytes); ++i) {
       weights_.push_back(
           kernels_.pack_weight(set.memory(), {shape.format, stored.values.data(), stored.scales.data()}));
     }
@@ -90,19 +88,26 @@ Work linear_work(const LinearShape& shape, std::int64_t rows) {
 
 }  // namespace
 
+std::int64_t copies_beyond_cache(double bytes) {
+  return std::min<std::int64_t>(1 + 2 * cache_bytes() / std::max<std::int64_t>(1, std::llround(bytes)), 1024);
+}
+
+Operation linear_operation(const LinearShape& shape, std::int64_t rows) {
+  const std::string text =
+      fmt::format("{} x {} -> {} {}", rows, shape.format.in, shape.format.out, kind_name(shape.format.kind));
+  return {"linear", text, linear_work(shape, rows), [shape, rows](const KernelSet& set, Context& context) {
+            return std::make_unique<LinearSubject>(set, context, shape, rows);
+          }};
+}
+
 std::vector<Operation> linear_operations(const Checkpoint& checkpoint) {
   std::vector<Operation> list;
   for (const int layer : layers_of_each_role(checkpoint.config())) {
     for (const LinearShape& shape : linear_shapes(checkpoint, layer)) {
       for (const std::int64_t rows : {1, 16, 512}) {
-        const std::string text =
-            fmt::format("{} x {} -> {} {}", rows, shape.format.in, shape.format.out, kind_name(shape.format.kind));
-        if (std::any_of(list.begin(), list.end(), [&](const Operation& other) { return other.shape == text; }))
-          continue;
-        list.push_back(
-            {"linear", text, linear_work(shape, rows), [shape, rows](const KernelSet& set, Context& context) {
-               return std::make_unique<LinearSubject>(set, context, shape, rows);
-             }});
+        Operation operation = linear_operation(shape, rows);
+        const auto same = [&](const Operation& other) { return other.shape == operation.shape; };
+        if (std::none_of(list.begin(), list.end(), same)) list.push_back(std::move(operation));
       }
     }
   }

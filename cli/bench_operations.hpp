@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench_ceilings.hpp"
+#include "bench_shapes.hpp"
 #include "kernels/registry.hpp"
 #include "skim/checkpoint.hpp"
 
@@ -35,6 +36,11 @@ struct Operation {
 
 /// All that layers of this model consist of.
 std::vector<Operation> operations(const Checkpoint& checkpoint);
+
+Operation linear_operation(const LinearShape& shape, std::int64_t rows);
+/// Copies of `bytes` bytes of weights or keys that are more together than caches hold: in a model, other layers' come
+/// in between two uses of the same.
+std::int64_t copies_beyond_cache(double bytes);
 
 std::vector<Operation> linear_operations(const Checkpoint& checkpoint);
 std::vector<Operation> index_operations(const Config& config);

@@ -27,6 +27,7 @@ void fill_layer(RandomWords& random, const LayerLayout& layout, LayerCache& cach
 }
 
 void fill(KvCache::Impl& cache, Sequence& sequence, std::int64_t tokens, RandomWords& random) {
+  if (tokens == 0) return;
   const CacheLayout& layout = *cache.layout;
   cache.check_room_for_bytes(sequence.bytes_to_grow(layout, tokens));
   sequence.grow(layout, cache.memory, tokens);

@@ -132,9 +132,9 @@ INSTANTIATE_TEST_SUITE_P(, Plant, testing::Values("v41-tiny", "v32-tiny"),
 
 TEST_P(Plant, TakesTheBytesOfASequenceThatWasFed) {
   const Model model = tiny(GetParam());
-  for (const std::int64_t tokens : {1, 7, 64, 131}) {
+  for (const std::int64_t tokens : {1, 7, 64, 131, 256}) {
     const CacheOptions options{.max_tokens = 256, .rollback = 3, .page_rows = 16, .threads = 1};
-    KvCache fed(model, options), planted(model, options);
+    KvCache planted(model, options);
     test::Stack stack(model, options);
     stack.add("a");
     stack.feed({{"a", tokens}});
@@ -187,7 +187,7 @@ TEST_P(Plant, RespectsTheLimitsOfTheCache) {
 
 TEST_P(Plant, LayersRunBehindIt) {
   LayerSubject subject(Checkpoint::synthetic(named_config(GetParam())), {}, {.max_tokens = 300, .threads = 1});
-  for (const std::int64_t context : {5, 200}) {
+  for (const std::int64_t context : {0, 5, 200}) {
     subject.plant(context);
     for (const std::int64_t tokens : {1, 40}) {
       const std::vector<double> seconds = subject.forward(tokens);
