@@ -4,11 +4,14 @@ SHELL := /bin/bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test format lint
+.PHONY: help deps build demo test bench bench-report bench-torch format lint
 
 JOBS ?= $(shell nproc)
 TOOLS := g++ cmake ninja-build pkgconf
 LIBRARIES := libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-dev
+BENCH_LIBRARIES := libbenchmark-dev libdnnl-dev
+TORCH_TOOLS := python3 python3-torch
+PLOT_TOOLS := python3 python3-matplotlib
 LINT_TOOLS := clang-format clang-tidy libomp-dev
 
 # $(call install,<package>...): installs the Debian packages that are missing. Touches neither apt nor sudo otherwise.
@@ -29,13 +32,14 @@ if (( $${#missing[@]} > 0 )); then
 fi
 endef
 
-# $(call configure,<preset>) and $(call compile,<preset>[,<target>]): silent unless something fails.
+# $(call configure,<preset>[,<options>]) and $(call compile,<preset>[,<targets>[,<options>]]): silent unless something
+# fails.
 define configure
 mkdir -p build/$(1)
-cmake --preset $(1) > build/$(1)/configure.log 2>&1 || { cat build/$(1)/configure.log >&2; exit 1; }
+cmake --preset $(1) $(2) > build/$(1)/configure.log 2>&1 || { cat build/$(1)/configure.log >&2; exit 1; }
 endef
 define compile
-$(call configure,$(1))
+$(call configure,$(1),$(3))
 echo "building build/$(1)"
 cmake --build --preset $(1) $(if $(2),--target $(2)) --parallel $(JOBS) -- --quiet | awk '!/^ninja: no work to do/'
 endef
@@ -63,7 +67,7 @@ awk -v status=$$status '
 endef
 
 help:  ## List the targets
-	awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps:  ## Install the Debian packages that are missing (no network if none is)
 	$(call install,$(TOOLS) $(LIBRARIES))
@@ -82,6 +86,22 @@ test: build  ## Run all tests, all but the slow ones under address and undefined
 	$(call compile,tsan,threads_test)
 	$(call run_tests,tsan,-R '^Threads\.')
 	$(call report,build/release/test.log build/asan/test.log build/tsan/test.log)
+
+bench: deps  ## Build the programs in bench/, and compare linear with oneDNN: minutes
+	$(call install,$(BENCH_LIBRARIES))
+	$(call compile,release,skim_operations linear_vs_onednn,-DSKIM_BUILD_BENCH=ON)
+	build/release/bench/linear_vs_onednn
+
+bench-report: deps  ## Time operations and layers of the released shapes and draw docs/perf/*.svg: about five minutes
+	$(call install,$(PLOT_TOOLS))
+	$(call compile,release,skim_cli)
+	build/release/skim bench --ops --layers --tokens 32 --seconds 0.3 --repeats 5 --json docs/perf/bench.json
+	/usr/bin/python3 bench/plot.py docs/perf/bench.json docs/perf
+
+bench-torch: deps  ## Compare a whole V4.1 layer with a plain PyTorch program
+	$(call install,$(TORCH_TOOLS))
+	$(call compile,release,skim_cli)
+	/usr/bin/python3 bench/against_torch.py build/release/skim
 
 format:  ## Format all tracked sources
 	$(call install,$(LINT_TOOLS))

@@ -9,6 +9,7 @@ void add_run(CLI::App& app);
 /// `failed` becomes true if a file does not verify.
 void add_verify(CLI::App& app, bool& failed);
 void add_info(CLI::App& app);
+void add_bench(CLI::App& app);
 /// `failed` becomes true if something differs.
 void add_soak(CLI::App& app, bool& failed);
 

@@ -16,7 +16,7 @@ constexpr int kWrongUsage = 2;
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"DeepSeek sparse attention (V4.1, V3.2) on CPUs: run it, check a port against it, look at checkpoints.",
+  CLI::App app{"DeepSeek sparse attention (V4.1, V3.2) on CPUs: run it, time it, check a port against it, look at checkpoints.",
                "skim"};
   app.require_subcommand(0, 1);  // so that a word that is no command is named as such; see below for none
   app.footer(
@@ -27,10 +27,11 @@ int main(int argc, char** argv) {
   skim::cli::add_run(app);
   skim::cli::add_verify(app, failed);
   skim::cli::add_info(app);
+  skim::cli::add_bench(app);
   skim::cli::add_soak(app, failed);
   try {
     app.parse(argc, argv);
-    if (app.get_subcommands().empty()) throw CLI::RequiredError("One of the commands run, verify, info, soak");
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("One of the commands run, verify, info, bench, soak");
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 
 #include "commands.hpp"
 #include "model_argument.hpp"
+#include "output_file.hpp"
 #include "progress.hpp"
 #include "run_input.hpp"
 #include "skim/skim.hpp"
@@ -228,19 +228,6 @@ class Run {
   std::map<int, LayerStats> stats_;
   std::map<int, std::vector<bf16>> outputs_;
 };
-
-/// Better now than after an hour of computing.
-void check_output(const std::string& output) {
-  if (output.empty()) return;
-  const std::filesystem::path path(output);
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder)) {
-    throw Error(ErrorCode::io, fmt::format("{}: its folder {} does not exist", output, folder.string()));
-  }
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
-    throw Error(ErrorCode::io, fmt::format("{}: exists and is not a regular file", output));
-  }
-}
 
 void run(const RunArguments& arguments) {
   check_output(arguments.output);

@@ -1,18 +1,9 @@
 // The command line as a person or a script meets it: exit codes, one-line errors, files that come out.
-#include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
+#include "command_line.hpp"
 #include "kernels/registry.hpp"
 #include "skim/machine.hpp"
 #include "skim/safetensors.hpp"
@@ -20,79 +11,25 @@
 namespace skim {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct Outcome {
-  int status;
-  std::string output;  ///< Standard output and error.
-};
-
-Outcome skim(const std::string& arguments, const std::string& environment = "") {
-  const std::string command = environment + " " + SKIM_COMMAND + " " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  Outcome outcome{-1, ""};
-  std::array<char, 4096> buffer;
-  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    outcome.output.append(buffer.data(), count);
-  }
-  const int status = pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  return outcome;
-}
-
-class CommandLine : public testing::Test {
- protected:
-  CommandLine() : folder_(fs::temp_directory_path() / ("skim-cli-" + std::to_string(getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~CommandLine() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string recording(const std::string& name) { return std::string(SKIM_TEST_CASES) + "/" + name; }
-
-  /// What `skim run` with these arguments computes, as bytes by layer.
-  std::map<std::string, std::vector<std::byte>> outputs(const std::string& arguments) const {
-    const Outcome outcome = skim("run --output " + path("out.safetensors") + " " + arguments);
-    EXPECT_EQ(outcome.status, 0) << outcome.output;
-    const SafetensorsFile file = SafetensorsFile::open(path("out.safetensors"));
-    std::map<std::string, std::vector<std::byte>> layers;
-    for (const TensorInfo& info : file.tensors()) {
-      const Tensor out = file.tensor(info.name);
-      layers[info.name + " " + out.shape_text()].assign(out.bytes.begin(), out.bytes.end());
-    }
-    return layers;
-  }
-
-  /// A failure says what is wrong on one line.
-  static void expect_error(int status, const std::string& arguments, const std::string& words) {
-    const Outcome outcome = skim(arguments);
-    EXPECT_EQ(outcome.status, status) << arguments << "\n" << outcome.output;
-    EXPECT_NE(outcome.output.find(words), std::string::npos) << arguments << "\n" << outcome.output;
-    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
-    EXPECT_EQ(outcome.output.rfind("skim: ", 0), 0u) << outcome.output;
-  }
-
- private:
-  fs::path folder_;
-};
-
 TEST_F(CommandLine, HelpNamesEveryCommandAndOption) {
   const auto expect_words = [](const std::string& arguments, const std::vector<std::string>& words) {
     const Outcome outcome = skim(arguments);
     EXPECT_EQ(outcome.status, 0);
     for (const std::string& word : words) EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
   };
-  expect_words("--help", {"run", "verify", "info", "soak", "Exit status", "SKIM_KERNELS"});
+  expect_words("--help", {"run", "verify", "info", "bench", "soak", "Exit status", "SKIM_KERNELS"});
   expect_words("run --help", {"--model", "--layers", "--tokens", "--decode", "--input", "--output", "--threads",
                               "--kernels", "--json", "synthetic:v41-flash", "Example"});
   expect_words("verify --help", {"FILE", "--kernels", "--tolerance", "--model", "Exit status 0 only if"});
   expect_words("info --help", {"MODEL", "problems", "--machine"});
+  expect_words("bench --help", {"--model", "--ops", "--layers", "--memory", "--context", "--mode", "--tokens",
+                                "--kernels", "--compare", "--threads", "--repeats", "--seconds", "--json", "Example"});
   expect_words("soak --help",
                {"--model", "--kernels", "--ops", "--seconds", "--seed", "--threads", "--json", "Exit status 1"});
 }
 
 TEST_F(CommandLine, WrongUsageExitsWithTwo) {
-  expect_error(2, "", "run, verify, info, soak");
+  expect_error(2, "", "run, verify, info, bench, soak");
   expect_error(2, "bogus", "bogus");
   expect_error(2, "run", "--model is required");
   expect_error(2, "run --model synthetic:v41-tiny --tokens -3", "--tokens");
@@ -103,6 +40,12 @@ TEST_F(CommandLine, WrongUsageExitsWithTwo) {
   expect_error(2, "verify", "FILE");
   expect_error(2, "verify --tolerance -1 x", "--tolerance");
   expect_error(2, "verify --tolerance nan x", "--tolerance");
+  expect_error(2, "bench --context 4G", "--context: is 4G, expected tokens");
+  expect_error(2, "bench --context -1", "--context");
+  expect_error(2, "bench --mode encode", "--mode");
+  expect_error(2, "bench --layers x", "--layers");
+  expect_error(2, "bench --repeats 0", "--repeats");
+  expect_error(2, "bench --seconds -1", "--seconds");
   expect_error(2, "soak --ops 0", "--ops");
   expect_error(2, "soak --ops many", "--ops");
   expect_error(2, "soak --seconds -1", "--seconds");
@@ -120,6 +63,11 @@ TEST_F(CommandLine, BadInputExitsWithOne) {
   expect_error(1, "run --model synthetic:v41-tiny --kernels fast", "portable, reference");
   expect_error(1, "run --model synthetic:v41-tiny --tokens 0", "at least one token");
   expect_error(1, "run --model synthetic:v41-tiny --output " + path("no/such/folder.safetensors"), "does not exist");
+  expect_error(1, "bench --model synthetic:v41-tiny --ops attend,sort", "--ops sort: no such operation");
+  expect_error(1, "bench --model synthetic:v41-tiny --layers 3", "layer 3 needs layer 2");
+  expect_error(1, "bench --kernels fast", "portable");
+  expect_error(1, "bench --compare fast", "portable");
+  expect_error(1, "bench --json " + path("no/such/folder.json"), "does not exist");
   expect_error(1, "verify " + path("nothing"), "cannot open");
   expect_error(1, "info " + path("nothing"), "no such file or folder");
 }
