@@ -12,31 +12,25 @@
 namespace skim {
 namespace {
 
-/// Largest magnitude, at least `floor`; NaN if any element is NaN. Magnitudes of bf16 order like their bit patterns,
-/// with every NaN above infinity.
-float amax(std::span<const bf16> x, float floor) {
+/// Largest magnitude; NaN if any element is NaN. Magnitudes of bf16 order like their bit patterns, with every NaN above
+/// infinity.
+float amax(std::span<const bf16> x) {
   std::uint16_t largest = 0;
   for (const bf16 value : x) largest = std::max(largest, static_cast<std::uint16_t>(value.bits & 0x7FFFu));
-  const float magnitude = to_float({largest});
-  return magnitude < floor ? floor : magnitude;
+  return to_float({largest});
 }
 
 }  // namespace
 
-float fp8_group_scale(std::span<const bf16> x, Fp8Scale kind) {
-  const float scale = amax(x, 1e-4f) * (1.0f / 448.0f);
-  return kind == Fp8Scale::pow2 ? pow2ceil(scale) : scale;
-}
+float fp8_group_scale(std::span<const bf16> x, Fp8Scale kind) { return fp8_scale(amax(x), kind); }
 
 void fp8_group_codes(std::span<const bf16> x, float scale, std::uint8_t* codes) {
   for (std::size_t i = 0; i < x.size(); ++i) codes[i] = e4m3_from_float(to_float(x[i]) / scale);
 }
 
-std::uint8_t fp4_group_scale_e8m0(std::span<const bf16> x) {
-  return e8m0_pow2ceil(amax(x, 6.0f * 0x1p-126f) * (1.0f / 6.0f));
-}
+std::uint8_t fp4_group_scale_e8m0(std::span<const bf16> x) { return fp4_scale_e8m0(amax(x)); }
 
-std::uint8_t fp4_group_scale_e4m3(std::span<const bf16> x) { return e4m3_from_float(amax(x, 6.0f * 0x1p-9f) / 6.0f); }
+std::uint8_t fp4_group_scale_e4m3(std::span<const bf16> x) { return fp4_scale_e4m3(amax(x)); }
 
 void fp4_group_codes(std::span<const bf16> x, float scale, std::uint8_t* packed) {
   for (std::size_t i = 0; i < x.size(); i += 2) {

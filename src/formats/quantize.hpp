@@ -6,12 +6,28 @@
 #include <cstdint>
 #include <span>
 
+#include "formats/e4m3.hpp"
+#include "formats/e8m0.hpp"
 #include "skim/tensor.hpp"
 
 namespace skim {
 
 /// How an fp8 scale is derived from amax / 448: kept as float32, or rounded up to a power of two.
 enum class Fp8Scale { float32, pow2 };
+
+/// Scales of groups whose largest magnitude is `amax`; NaN if that is NaN.
+inline float fp8_scale(float amax, Fp8Scale kind) {
+  const float scale = (amax < 1e-4f ? 1e-4f : amax) * (1.0f / 448.0f);
+  return kind == Fp8Scale::pow2 ? pow2ceil(scale) : scale;
+}
+inline std::uint8_t fp4_scale_e8m0(float amax) {
+  constexpr float kFloor = 6.0f * 0x1p-126f;
+  return e8m0_pow2ceil((amax < kFloor ? kFloor : amax) * (1.0f / 6.0f));
+}
+inline std::uint8_t fp4_scale_e4m3(float amax) {
+  constexpr float kFloor = 6.0f * 0x1p-9f;
+  return e4m3_from_float((amax < kFloor ? kFloor : amax) / 6.0f);
+}
 
 /// Scale of one group: max(|x|, 1e-4) * f32(1/448), rounded up to a power of two if asked.
 float fp8_group_scale(std::span<const bf16> x, Fp8Scale kind);

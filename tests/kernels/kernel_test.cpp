@@ -303,5 +303,27 @@ TEST_P(PackRows, CrossesPagesAndTouchesNoOtherRow) {
   }
 }
 
+TEST_P(PackRows, EveryBitPatternPacksAsTheFormatSays) {
+  // Rows of neighbours: groups of NaN, of infinities, of subnormals, of both zeros; then the same in an order that
+  // mixes all sizes within a group.
+  constexpr std::int64_t kWidth = 128, kRows = 65'536 / kWidth;
+  for (const std::uint32_t step : {1u, 40'503u}) {
+    std::vector<bf16> values;
+    for (std::uint32_t i = 0; i < 65'536; ++i) values.push_back({static_cast<std::uint16_t>(i * step)});
+    for (const RowLayout layout : {RowLayout{RowFormat::fp8_e8m0, kWidth}, RowLayout{RowFormat::fp4_e4m3, kWidth},
+                                   RowLayout{RowFormat::fp4_e8m0, kWidth}, RowLayout{RowFormat::fp8_f32, kWidth},
+                                   RowLayout{RowFormat::fp8_f32, kWidth, 0, Fp8Scale::pow2}}) {
+      const auto bytes = static_cast<std::size_t>(layout.bytes());
+      std::vector<std::byte> got(kRows * bytes), want(kRows * bytes);
+      std::byte* page = got.data();
+      Context context(1);
+      kernels().pack_rows(context, layout, View<const bf16, 2>(values.data(), {kRows, kWidth}),
+                          {&page, kRows, layout.bytes()}, 0);
+      for (std::size_t i = 0; i < kRows; ++i) pack_row(layout, values.data() + i * kWidth, want.data() + i * bytes);
+      EXPECT_EQ(got, want) << "format " << static_cast<int>(layout.format) << ", step " << step;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace skim::test

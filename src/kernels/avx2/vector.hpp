@@ -13,6 +13,7 @@ struct Vector {
   using Floats = float __attribute__((vector_size(32), may_alias));
   using Ints = std::int32_t __attribute__((vector_size(32), may_alias));
   using Words = std::uint16_t __attribute__((vector_size(16)));
+  using Bytes = std::uint8_t __attribute__((vector_size(8)));
   static constexpr int kLanes = 8;
   /// Rows of a tile of running sums, each of two vectors: 12 of the 16 registers.
   static constexpr int kTileRows = 6;

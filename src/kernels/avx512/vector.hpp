@@ -14,6 +14,7 @@ struct Vector {
   using Floats = float __attribute__((vector_size(64), may_alias));
   using Ints = std::int32_t __attribute__((vector_size(64), may_alias));
   using Words = std::uint16_t __attribute__((vector_size(32)));
+  using Bytes = std::uint8_t __attribute__((vector_size(16)));
   static constexpr int kLanes = 16;
   /// Rows of a tile of running sums, each of two vectors: 16 of the 32 registers, twice what hides the latency.
   static constexpr int kTileRows = 8;

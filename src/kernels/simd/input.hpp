@@ -47,10 +47,9 @@ Floats<V> round_e4m3(Floats<V> value) {
   return value == value ? with_sign : value;
 }
 
-/// Values of the codes of a group of x, `count` a multiple of the lanes. Returns their scale: fp8_group_scale and
-/// fp8_group_codes, several elements at once.
+/// Largest magnitude of x[count], `count` a multiple of the lanes; NaN if any element is NaN.
 template <class V>
-float quantize_group(const bf16* x, std::int64_t count, Fp8Scale kind, float* codes) {
+float largest_magnitude(const bf16* x, std::int64_t count) {
   Ints<V> most{};
   for (std::int64_t i = 0; i < count; i += V::kLanes) {
     const Ints<V> magnitude = load_bf16_bits<V>(x + i) & 0x7FFFFFFF;  // ordered like the floats, NaN above infinity
@@ -58,9 +57,14 @@ float quantize_group(const bf16* x, std::int64_t count, Fp8Scale kind, float* co
   }
   std::int32_t largest = 0;
   for (int lane = 0; lane < V::kLanes; ++lane) largest = std::max<std::int32_t>(largest, most[lane]);
-  const float magnitude = std::bit_cast<float>(largest);
-  float scale = (magnitude < 1e-4f ? 1e-4f : magnitude) * (1.0f / 448.0f);
-  if (kind == Fp8Scale::pow2) scale = pow2ceil(scale);
+  return std::bit_cast<float>(largest);
+}
+
+/// Values of the codes of a group of x, `count` a multiple of the lanes. Returns their scale: fp8_group_scale and
+/// fp8_group_codes, several elements at once.
+template <class V>
+float quantize_group(const bf16* x, std::int64_t count, Fp8Scale kind, float* codes) {
+  const float scale = fp8_scale(largest_magnitude<V>(x, count), kind);
   for (std::int64_t i = 0; i < count; i += V::kLanes) {
     const auto value = std::bit_cast<Floats<V>>(load_bf16_bits<V>(x + i));
     store<V>(codes + i, round_e4m3<V>(value / scale));

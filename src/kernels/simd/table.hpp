@@ -6,6 +6,7 @@
 #include "kernels/simd/attend.hpp"
 #include "kernels/simd/index.hpp"
 #include "kernels/simd/linear.hpp"
+#include "kernels/simd/pack.hpp"
 #include "kernels/simd/select.hpp"
 
 namespace skim::simd {
@@ -18,6 +19,7 @@ Kernels table() {
   entries.linear = multiply_one<V, bf16>;
   entries.linear_f32 = multiply_one<V, float>;
   entries.linear_groups = multiply_groups<V>;
+  entries.pack_rows = pack_rows<V>;
   entries.index_score = index_score<V>;
   entries.select_topk = select_topk<V>;
   entries.select_blocks = select_blocks<V>;
