@@ -23,22 +23,6 @@ struct VerifyArguments {
   std::optional<double> tolerance;
 };
 
-void print_report(const VerifyReport& report) {
-  fmt::print("{}: {}, {} kernels\n", report.file, report.model, report.kernels);
-  fmt::print("  {:<16} {:>9} {:>10} {:>10}  {}\n", "tensor", "compared", "worst", "allowed", "where");
-  for (const VerifyKind& kind : report.kinds) {
-    const std::string exchanged =
-        kind.exchanged_rows > 0 ? fmt::format("; {} rows with an entry exchanged", kind.exchanged_rows) : "";
-    fmt::print("  {:<16} {:>9} {:>10.2e} {:>10.2e}  {}{}{}\n", kind.name, kind.compared, kind.worst, kind.allowed,
-               kind.passed ? "" : "FAILED ", kind.worst > 0 ? kind.where : "exact", exchanged);
-  }
-  if (!report.ignored.empty()) {
-    fmt::print("  ignored: {} tensors of unknown name, call or layer, e.g. {}\n", report.ignored.size(),
-               report.ignored.front());
-  }
-  fmt::print("{}\n", report.passed() ? "  passed" : "  FAILED: " + report.first_failure);
-}
-
 void verify_files(const VerifyArguments& arguments, bool& failed) {
   VerifyOptions options;
   options.kernels = arguments.kernels;
@@ -50,7 +34,7 @@ void verify_files(const VerifyArguments& arguments, bool& failed) {
     try {
       const VerifyReport report = verify(file, options);
       progress.clear();
-      print_report(report);
+      fmt::print("{}", report_text(report));
       failed = failed || !report.passed();
     } catch (const Error& error) {  // the other files are still worth judging
       progress.clear();

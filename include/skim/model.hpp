@@ -18,6 +18,14 @@ namespace skim {
 
 class Batch;
 
+/// Implementation of the heavy operations that models can be packed for.
+struct KernelSetInfo {
+  std::string_view name, description;
+  bool available = false;  ///< This machine has what it requires.
+};
+/// All that are compiled in, best first.
+std::vector<KernelSetInfo> list_kernel_sets();
+
 struct ModelOptions {
   std::vector<int> layers = {};  ///< Empty: all backbone layers. The sources of each must be among them.
   std::string kernels = {};      ///< Name of a kernel set; empty: SKIM_KERNELS, or the best this machine runs.

@@ -47,4 +47,7 @@ struct VerifyReport {
 /// Error{io, bad_file, bad_config} for a file that cannot be replayed, and what Model throws.
 VerifyReport verify(const std::filesystem::path& file, const VerifyOptions& options = {});
 
+/// A report as the table that `skim verify` prints, each line ended.
+std::string report_text(const VerifyReport& report);
+
 }  // namespace skim

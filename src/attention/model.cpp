@@ -152,6 +152,12 @@ std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, cons
 
 }  // namespace
 
+std::vector<KernelSetInfo> list_kernel_sets() {
+  std::vector<KernelSetInfo> list;
+  for (const KernelSet& set : kernel_sets()) list.push_back({set.name, set.description, is_available(set)});
+  return list;
+}
+
 Model::Model(const Checkpoint& checkpoint, const ModelOptions& options)
     : impl_(or_out_of_memory("model: loading weights", [&] { return load_model(checkpoint, options); })) {}
 
