@@ -12,6 +12,7 @@ LIBRARIES := libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libgtest-d
 BENCH_LIBRARIES := libbenchmark-dev libdnnl-dev
 TORCH_TOOLS := python3 python3-torch
 PLOT_TOOLS := python3 python3-matplotlib
+PYTHON_TOOLS := python3-venv python3-dev
 LINT_TOOLS := clang-format clang-tidy libomp-dev
 
 # $(call install,<package>...): installs the Debian packages that are missing. Touches neither apt nor sudo otherwise.
@@ -51,10 +52,28 @@ ctest --preset $(1) --parallel $(JOBS) --no-tests=error $(2) 2>&1 | tee build/$(
   | awk '!/^ +Start +[0-9]+:/ && !/ Passed +[0-9.]+ sec/' || status=1
 endef
 
-# Adds up the summary lines of ctest in <log>..., which count skipped tests as passed. Needs $$status; a log without a
-# summary is a failure.
+# Builds the Python package with pip, as users do, and runs its tests. Debian's numpy and torch are used if they are there.
+define test_python
+echo "building build/venv"
+/usr/bin/python3 -m venv --system-site-packages build/venv
+numpy=$$(/usr/bin/python3 -c 'import numpy; print("numpy==" + numpy.__version__)' 2> /dev/null) || true
+CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) build/venv/bin/pip install --quiet --disable-pip-version-check '.[test]' $$numpy
+echo "testing build/venv"
+OMP_WAIT_POLICY=passive build/venv/bin/python -m pytest -q -rs 2>&1 | tee build/venv/test.log || status=1
+endef
+
+# Adds up the summary lines of ctest, which count skipped tests as passed, and pytest in <log>... Needs $$status; a log
+# without a summary is a failure.
 define report
 awk -v status=$$status '
+  /^[0-9]+ (passed|failed|skipped|error).* in [0-9.]+s/ {
+    runs++
+    for (i = 1; i < NF; i += 2) {
+      if ($$(i + 1) ~ /^(passed|failed|skipped|error)/) total += $$i
+      if ($$(i + 1) ~ /^(failed|error)/) failed += $$i
+      if ($$(i + 1) ~ /^skipped/) skipped += $$i
+    }
+  }
   / tests passed, [0-9]+ tests? failed out of [0-9]+/ { runs++; failed += $$4; total += $$9 }
   /\*\*\*Skipped/ { skipped++ }
   END {
@@ -81,11 +100,13 @@ demo: build  ## Run six layers of the released V4.1 shape on made-up weights
 test: build  ## Run all tests, all but the slow ones under address and undefined behavior sanitizers, one under that of threads
 	status=0
 	$(call run_tests,release)
+	$(call install,$(PYTHON_TOOLS))
+	$(call test_python)
 	$(call compile,asan)
 	$(call run_tests,asan,-LE slow)
 	$(call compile,tsan,threads_test)
 	$(call run_tests,tsan,-R '^Threads\.')
-	$(call report,build/release/test.log build/asan/test.log build/tsan/test.log)
+	$(call report,build/release/test.log build/venv/test.log build/asan/test.log build/tsan/test.log)
 
 bench: deps  ## Build the programs in bench/, and compare linear with oneDNN: minutes
 	$(call install,$(BENCH_LIBRARIES))
