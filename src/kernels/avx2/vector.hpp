@@ -12,6 +12,7 @@ namespace {
 struct Vector {
   using Floats = float __attribute__((vector_size(32), may_alias));
   using Ints = std::int32_t __attribute__((vector_size(32), may_alias));
+  using Unsigned = std::uint32_t __attribute__((vector_size(32)));  ///< Ints whose sums may wrap.
   using Words = std::uint16_t __attribute__((vector_size(16)));
   using Bytes = std::uint8_t __attribute__((vector_size(8)));
   static constexpr int kLanes = 8;

@@ -36,14 +36,14 @@ void store_sums(const float* sums, std::int64_t count, bf16* y) {
 /// Nearest e4m3 value of each lane, ties to even, saturating; NaN stays NaN.
 template <class V>
 Floats<V> round_e4m3(Floats<V> value) {
-  const auto bits = std::bit_cast<Ints<V>>(value);
-  const Ints<V> magnitude = bits & 0x7FFFFFFF;
-  const auto normal = std::bit_cast<Floats<V>>((magnitude + 0x7FFFF + ((magnitude >> 20) & 1)) & ~0xFFFFF);
+  const auto bits = std::bit_cast<Unsigned<V>>(value);
+  const Unsigned<V> magnitude = bits & 0x7FFFFFFFu;
+  const auto normal = std::bit_cast<Floats<V>>((magnitude + 0x7FFFFu + ((magnitude >> 20) & 1u)) & ~0xFFFFFu);
   const auto size = std::bit_cast<Floats<V>>(magnitude);
   const Floats<V> subnormal = (size + 0x1p14f) - 0x1p14f;  // floats near 2^14 are 2^-9 apart
   Floats<V> rounded = size < spread<V>(0x1p-6f) ? subnormal : normal;
   rounded = rounded > spread<V>(kE4m3Max) ? spread<V>(kE4m3Max) : rounded;
-  const auto with_sign = std::bit_cast<Floats<V>>(std::bit_cast<Ints<V>>(rounded) | (bits & ~0x7FFFFFFF));
+  const auto with_sign = std::bit_cast<Floats<V>>(std::bit_cast<Unsigned<V>>(rounded) | (bits & 0x80000000u));
   return value == value ? with_sign : value;
 }
 

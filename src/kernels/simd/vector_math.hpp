@@ -13,6 +13,8 @@ using Floats = typename V::Floats;
 template <class V>
 using Ints = typename V::Ints;
 template <class V>
+using Unsigned = typename V::Unsigned;
+template <class V>
 using Words = typename V::Words;
 
 template <class V>
@@ -40,8 +42,8 @@ Floats<V> load_unaligned(const float* from) {
 /// set, as in every NaN that arithmetic makes.
 template <class V>
 Floats<V> round_bf16(Floats<V> value) {
-  const auto bits = std::bit_cast<Ints<V>>(value);
-  return std::bit_cast<Floats<V>>((bits + 0x7FFF + ((bits >> 16) & 1)) & ~0xFFFF);
+  const auto bits = std::bit_cast<Unsigned<V>>(value);
+  return std::bit_cast<Floats<V>>((bits + 0x7FFFu + ((bits >> 16) & 1u)) & ~0xFFFFu);
 }
 
 /// e^x of each lane for x <= 0, to 2 ulp; below -87.3, where floats end, zero; NaN stays NaN. x = n ln2 + r with
