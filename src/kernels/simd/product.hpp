@@ -26,32 +26,45 @@ struct FloatPanels {
   const float* data;
   std::int64_t row_stride, panel_stride;
 
-  /// Rows k and k + 1 of kPanels panels.
+  /// Row k of kPanels panels.
   template <int kPanels>
-  void pair(std::int64_t k, Floats<V> (&even)[2 * kPanels], Floats<V> (&odd)[2 * kPanels]) const {
+  void row(std::int64_t k, Floats<V> (&to)[2 * kPanels]) const {
     for (int v = 0; v < 2 * kPanels; ++v) {
-      const float* row = data + v / 2 * panel_stride + k * row_stride + v % 2 * V::kLanes;
-      even[v] = load<V>(row);
-      odd[v] = load<V>(row + row_stride);
+      to[v] = load<V>(data + v / 2 * panel_stride + k * row_stride + v % 2 * V::kLanes);
     }
   }
 };
 
-/// sums(i, v) += sum over k in [first, first + depth), of left(i, k) * right(k, v); depth is even.
+/// sums(i, v) += left(i) * row(v), left(i) being left[i * row_stride].
+template <class V, int kRows, int kVectors>
+inline __attribute__((always_inline)) void add_row(const float* left, std::int64_t row_stride,
+                                                   const Floats<V> (&row)[kVectors],
+                                                   Floats<V> (&sums)[kRows][kVectors]) {
+  for (int i = 0; i < kRows; ++i) {
+    const Floats<V> value = spread<V>(left[i * row_stride]);
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = V::multiply_add(value, row[v], sums[i][v]);
+  }
+}
+
+/// sums(i, v) += sum over k in [first, first + depth), of left(i, k) * right(k, v); depth is even. Codes come in pairs
+/// of rows; floats are read a row at a time, because 12 sums and 4 vectors would leave AVX2 no register for the left
+/// operand.
 template <class V, int kRows, int kPanels, class Right>
 inline __attribute__((always_inline)) void add_products(const LeftRows& left, const Right& right, std::int64_t first,
                                                         std::int64_t depth, Floats<V> (&sums)[kRows][2 * kPanels]) {
   const float* x = left.data + first * left.step;
-  for (std::int64_t k = first; k < first + depth; k += 2, x += 2 * left.step) {
-    Floats<V> even[2 * kPanels], odd[2 * kPanels];
-    right.template pair<kPanels>(k, even, odd);
-    for (int i = 0; i < kRows; ++i) {
-      const Floats<V> value = spread<V>(x[i * left.row_stride]);
-      for (int v = 0; v < 2 * kPanels; ++v) sums[i][v] = V::multiply_add(value, even[v], sums[i][v]);
+  if constexpr (requires(Floats<V>(&row)[2 * kPanels]) { right.template row<kPanels>(first, row); }) {
+    for (std::int64_t k = first; k < first + depth; ++k, x += left.step) {
+      Floats<V> row[2 * kPanels];
+      right.template row<kPanels>(k, row);
+      add_row<V>(x, left.row_stride, row, sums);
     }
-    for (int i = 0; i < kRows; ++i) {
-      const Floats<V> value = spread<V>(x[i * left.row_stride + left.step]);
-      for (int v = 0; v < 2 * kPanels; ++v) sums[i][v] = V::multiply_add(value, odd[v], sums[i][v]);
+  } else {
+    for (std::int64_t k = first; k < first + depth; k += 2, x += 2 * left.step) {
+      Floats<V> even[2 * kPanels], odd[2 * kPanels];
+      right.template pair<kPanels>(k, even, odd);
+      add_row<V>(x, left.row_stride, even, sums);
+      add_row<V>(x + left.step, left.row_stride, odd, sums);
     }
   }
 }

@@ -262,7 +262,7 @@ struct FloatWeight {
     add_products<V, kRows, kPanels>(left, from(panel, first), 0, depth, sums);
   }
   void widen(std::int64_t panel, std::int64_t first, std::int64_t depth, float* to) const {
-    store_rows<V>(from(panel, first), 0, depth, to);
+    std::copy_n(from(panel, first).data, depth * kPanel<V>, to);
   }
 
  private:
