@@ -82,6 +82,7 @@ void bench(const BenchArguments& arguments) {
   if (!arguments.compare.empty()) sets.push_back(&choose_kernel_set(arguments.compare));
   std::vector<BenchModel> models;
   for (const std::string& name : arguments.models) models.push_back({name, open_model(name)});
+  check_operations(models, arguments.operations);
   const bool everything = !arguments.with_operations && !arguments.with_layers && !arguments.with_memory;
 
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();

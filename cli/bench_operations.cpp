@@ -12,25 +12,10 @@
 namespace skim::bench {
 namespace {
 
-std::vector<Operation> wanted_operations(const BenchModel& model, const std::vector<std::string>& wanted) {
-  std::vector<Operation> all = operations(model.checkpoint);
-  if (wanted.empty()) return all;
-  std::set<std::string> names;
-  for (const Operation& operation : all) names.insert(operation.name);
-  const auto begins = [](const Operation& operation, const std::string& start) {
-    return operation.title().starts_with(start);
-  };
-  for (const std::string& start : wanted) {
-    if (std::any_of(all.begin(), all.end(), [&](const Operation& operation) { return begins(operation, start); }))
-      continue;
-    throw Error(ErrorCode::invalid_argument, fmt::format("--ops {}: no such operation of {}; there are: {}", start,
-                                                         model.name, fmt::join(names, ", ")));
-  }
-  std::erase_if(all, [&](const Operation& operation) {
-    return std::none_of(wanted.begin(), wanted.end(),
-                        [&](const std::string& start) { return begins(operation, start); });
-  });
-  return all;
+/// Whether the title begins like one of these; all do if there are none.
+bool is_wanted(const Operation& operation, const std::vector<std::string>& wanted) {
+  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(),
+                                       [&](const std::string& start) { return operation.title().starts_with(start); });
 }
 
 void bench_operation(const BenchRun& run, const BenchModel& model, const Operation& operation) {
@@ -60,10 +45,26 @@ std::vector<Operation> operations(const Checkpoint& checkpoint) {
   return all;
 }
 
+void check_operations(std::span<const BenchModel> models, const std::vector<std::string>& wanted) {
+  std::vector<Operation> all;
+  for (const BenchModel& model : models) {
+    for (Operation& operation : operations(model.checkpoint)) all.push_back(std::move(operation));
+  }
+  for (const std::string& start : wanted) {
+    if (std::any_of(all.begin(), all.end(), [&](const Operation& found) { return is_wanted(found, {start}); }))
+      continue;
+    std::set<std::string> names;
+    for (const Operation& operation : all) names.insert(operation.name);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--ops {}: no operation begins like this; there are: {}", start, fmt::join(names, ", ")));
+  }
+}
+
 void bench_operations(const BenchRun& run, const BenchModel& model, const std::vector<std::string>& wanted) {
-  const std::vector<Operation> list = wanted_operations(model, wanted);
   run.report.print_header(fmt::format("{}: operations, {} threads", model.name, run.context.threads()));
-  for (const Operation& operation : list) bench_operation(run, model, operation);
+  for (const Operation& operation : operations(model.checkpoint)) {
+    if (is_wanted(operation, wanted)) bench_operation(run, model, operation);
+  }
 }
 
 }  // namespace skim::bench

@@ -124,17 +124,15 @@ Json Report::json() const {
                               {"one_thread", best_and_median(ceiling.one)},
                               {"all_threads", best_and_median(ceiling.all)}};
   }
-  Json report = {{"machine",
-                  {{"cpu", processor_name()},
-                   {"cores", std::thread::hardware_concurrency()},
-                   {"cache_bytes", cache_bytes()},
-                   {"features", available_features()}}},
-                 {"threads", ceilings_.threads()},
-                 {"ceilings", ceilings},
-                 {"results", results_},
-                 {"ratios", ratios_}};
-  report.update(extra_);
-  return report;
+  return {{"machine",
+           {{"cpu", processor_name()},
+            {"cores", std::thread::hardware_concurrency()},
+            {"cache_bytes", cache_bytes()},
+            {"features", available_features()}}},
+          {"threads", ceilings_.threads()},
+          {"ceilings", ceilings},
+          {"results", results_},
+          {"ratios", ratios_}};
 }
 
 }  // namespace skim::bench

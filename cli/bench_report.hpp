@@ -41,7 +41,6 @@ class Report {
   /// The results of one subject with each kernel set; the first is compared with the second, if there is one.
   void add(std::vector<Result> results);
   void print_ceilings() const;
-  void set(const std::string& section, nlohmann::ordered_json value) { extra_[section] = std::move(value); }
 
   nlohmann::ordered_json json() const;
 
@@ -51,7 +50,6 @@ class Report {
 
   const Ceilings& ceilings_;
   nlohmann::ordered_json results_ = nlohmann::ordered_json::array(), ratios_ = nlohmann::ordered_json::array();
-  nlohmann::ordered_json extra_ = nlohmann::ordered_json::object();
 };
 
 }  // namespace skim::bench

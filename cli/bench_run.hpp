@@ -40,8 +40,9 @@ Measurement measure(const BenchRun& run, std::span<const Sampler> samplers, std:
 /// Reports one part. `about`: what it is and what it has to do.
 void report(const BenchRun& run, const Measurement& measured, std::size_t part, const Result& about);
 
-/// Times the operations whose titles begin with one of `wanted`; all if that is empty. Throws Error{invalid_argument}
-/// for one that begins no title.
+/// Throws Error{invalid_argument} naming an entry of `wanted` with which no operation of any model begins.
+void check_operations(std::span<const BenchModel> models, const std::vector<std::string>& wanted);
+/// Times the operations whose titles ("attend 1 x 64 heads, ...") begin with one of `wanted`; all if that is empty.
 void bench_operations(const BenchRun& run, const BenchModel& model, const std::vector<std::string>& wanted);
 
 struct LayerOptions {

@@ -42,7 +42,7 @@ std::vector<std::vector<std::vector<double>>> take_turns(std::span<const Sampler
   };
   const auto start = Clock::now();
   round();
-  if (seconds_since(start) < pace.seconds || pace.repeats == 1) rounds.clear();
+  if (seconds_since(start) < pace.seconds) rounds.clear();
   while (static_cast<int>(rounds.size()) < pace.repeats && (rounds.size() < 2 || seconds_since(start) < pace.seconds)) {
     round();
   }

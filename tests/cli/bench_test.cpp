@@ -42,6 +42,12 @@ TEST(Turns, EndAfterTwoRoundsWhenTheTimeIsUp) {
   EXPECT_EQ(turns, "ABAB");
 }
 
+TEST(Turns, AFirstRoundThatTakesAllTheTimeCounts) {
+  std::string turns;
+  EXPECT_EQ(take_turns(noting(turns), {.repeats = 1, .seconds = 0}, [] {}).size(), 1u);
+  EXPECT_EQ(turns, "AB");
+}
+
 TEST(Turns, MedianIsTheMiddle) {
   EXPECT_EQ(median({5, 1, 3}), 3);
   EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
