@@ -155,22 +155,27 @@ TEST_P(Linear, FollowsFormula) {
   }
 }
 
+/// Relative difference to the reference set over `rows` random rows.
+double difference_to_reference(const Kernels& kernels, Memory& memory, Random& random, const Kind& kind,
+                               const Shape& shape) {
+  const RandomWeight source(random, kind, shape.out, shape.in);
+  const std::vector<bf16> values = random.bf16s(shape.rows * shape.in);
+  const View<const bf16, 2> x(values.data(), {shape.rows, shape.in});
+  std::vector<float> got(static_cast<std::size_t>(shape.rows * shape.out)), reference = got;
+  Context context(2);
+  kernels.linear_f32(context, x, kernels.pack_weight(memory, source.source()),
+                     View<float, 2>(got.data(), {shape.rows, shape.out}));
+  reference::kernels().linear_f32(context, x, reference::kernels().pack_weight(host_memory(), source.source()),
+                                  View<float, 2>(reference.data(), {shape.rows, shape.out}));
+  return relative_error(got.data(), {reference.begin(), reference.end()});
+}
+
 TEST_P(Linear, AgreesWithTheReferenceSet) {
   Random random;
   SCOPED_TRACE(random.trace());
-  constexpr std::int64_t kRows = 9, kIn = 200, kOut = 160;
   for (const Kind& kind : kKinds) {
-    SCOPED_TRACE(testing::Message() << "kind " << static_cast<int>(kind.kind) << " block " << kind.block);
-    const RandomWeight source(random, kind, kOut, kIn);
-    const std::vector<bf16> values = random.bf16s(kRows * kIn);
-    const View<const bf16, 2> x(values.data(), {kRows, kIn});
-    std::vector<float> got(kRows * kOut), reference(kRows * kOut);
-    Context context(2);
-    kernels().linear_f32(context, x, kernels().pack_weight(memory(), source.source()),
-                         View<float, 2>(got.data(), {kRows, kOut}));
-    reference::kernels().linear_f32(context, x, reference::kernels().pack_weight(host_memory(), source.source()),
-                                    View<float, 2>(reference.data(), {kRows, kOut}));
-    EXPECT_LE(relative_error(got.data(), {reference.begin(), reference.end()}), 8 * kFloatEpsilon);
+    EXPECT_LE(difference_to_reference(kernels(), memory(), random, kind, {9, 200, 160}), 8 * kFloatEpsilon)
+        << "kind " << static_cast<int>(kind.kind) << " block " << kind.block;
   }
 }
 
@@ -276,18 +281,9 @@ TEST_P(Linear, ScalesAtTheEndsOfTheirRange) {
 TEST_P(Linear, LargeShapesAgreeWithTheReferenceSet) {
   Random random;
   SCOPED_TRACE(random.trace());
-  constexpr std::int64_t kRows = 141, kIn = 808, kOut = 330;
   for (const std::size_t kind : {0u, 2u, 3u}) {
-    const RandomWeight source(random, kKinds[kind], kOut, kIn);
-    const std::vector<bf16> values = random.bf16s(kRows * kIn);
-    const View<const bf16, 2> x(values.data(), {kRows, kIn});
-    std::vector<float> got(kRows * kOut), reference(kRows * kOut);
-    Context context(2);
-    kernels().linear_f32(context, x, kernels().pack_weight(memory(), source.source()),
-                         View<float, 2>(got.data(), {kRows, kOut}));
-    reference::kernels().linear_f32(context, x, reference::kernels().pack_weight(host_memory(), source.source()),
-                                    View<float, 2>(reference.data(), {kRows, kOut}));
-    EXPECT_LE(relative_error(got.data(), {reference.begin(), reference.end()}), 32 * kFloatEpsilon) << "kind " << kind;
+    EXPECT_LE(difference_to_reference(kernels(), memory(), random, kKinds[kind], {141, 808, 330}), 32 * kFloatEpsilon)
+        << "kind " << kind;
   }
 }
 

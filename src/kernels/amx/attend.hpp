@@ -10,36 +10,35 @@ namespace {
 /// Where one task keeps what it works on, as simd::AttendSpace but for the operands of tiles. Heads are padded with
 /// zeros.
 struct TileAttendSpace {
-  std::int64_t heads, steps, row_stride, value_stride, floats;
-  float* queries;        // right operand, bf16: [heads / kTile, steps, kTile pairs, kTile heads, 2]
-  float* rows;           // left operand, bf16: [kAttendBlock, row_stride], zeros where no row is
-  float* values;         // right operand, bf16: see interleave_rows
-  float* probabilities;  // left operand, bf16: [kValueSteps, heads / kTile, kTile heads, kValueRows]
-  float* widened;        // [row_stride], scratch
+  std::int64_t heads, steps, row_stride, value_stride;
+  bf16* queries;        // right operand: [heads / kTile, steps, kTile pairs, kTile heads, 2]
+  bf16* rows;           // left operand: [kAttendBlock, row_stride], zeros where no row is
+  std::byte* values;    // right operand: see interleave_rows
+  bf16* probabilities;  // left operand: [kValueSteps, heads / kTile, kTile heads, kValueRows]
+  float* widened;       // [row_stride], scratch
   float *logits, *second, *average, *maximum, *denominator, *rescale;
+  std::int64_t bytes;  // in all
 
-  TileAttendSpace(const AttendShape& shape, std::int64_t head_count, float* memory)
+  TileAttendSpace(const AttendShape& shape, std::int64_t head_count, std::byte* memory)
       : heads(simd::round_up(head_count, kTile)), steps((shape.key_width + 31) / 32) {
-    const int width = std::max({shape.key_width, shape.window_layout.width, shape.selected_layout.width});
     value_stride = simd::round_up(shape.value_width, kValueColumns);
-    row_stride = std::max(simd::round_up(width, 32), value_stride) + 32;  // rows of a tile in different cache sets
-    const auto take = [&memory](std::int64_t count) {
-      return std::exchange(memory, memory + simd::round_up(count, 16));
-    };
-    queries = take(heads * steps * 16);
-    rows = take(kAttendBlock * row_stride / 2);
-    values = take(kAttendBlock * value_stride / 2);
-    probabilities = take(heads * kAttendBlock / 2);
-    widened = take(row_stride);
-    logits = take(kAttendBlock * heads);
-    second = take(kAttendBlock * heads);
-    average = take(heads * value_stride);
-    maximum = take(heads);
-    denominator = take(heads);
-    rescale = take(heads);
-    floats = memory - queries;
+    // 32 more, so that the rows of a tile lie in different cache sets.
+    row_stride = std::max(simd::round_up(simd::widest_row(shape), 32), value_stride) + 32;
+    simd::ScratchPieces pieces(memory);
+    queries = pieces.take<bf16>(heads * steps * 32);
+    rows = pieces.take<bf16>(kAttendBlock * row_stride);
+    values = pieces.take<std::byte>(kAttendBlock * value_stride * 2);
+    probabilities = pieces.take<bf16>(heads * kAttendBlock);
+    widened = pieces.take<float>(row_stride);
+    logits = pieces.take<float>(kAttendBlock * heads);
+    second = pieces.take<float>(kAttendBlock * heads);
+    average = pieces.take<float>(heads * value_stride);
+    maximum = pieces.take<float>(heads);
+    denominator = pieces.take<float>(heads);
+    rescale = pieces.take<float>(heads);
+    bytes = pieces.bytes();
   }
-  bf16* row(std::int64_t i) const { return reinterpret_cast<bf16*>(rows) + i * row_stride; }
+  bf16* row(std::int64_t i) const { return rows + i * row_stride; }
 };
 
 /// Query heads of bf16 [count, key_width] into the right operand of the logits.
@@ -73,15 +72,15 @@ inline void load_rows(const AttendShape& shape, const simd::AttendTask& task, st
     }
   }
   std::fill_n(space.row(count), (kAttendBlock - count) * space.row_stride, bf16{0});
-  interleave_rows(space.row(0), space.row_stride, space.value_stride, reinterpret_cast<std::byte*>(space.values));
+  interleave_rows(space.rows, space.row_stride, space.value_stride, space.values);
 }
 
 /// to[count, heads] = rows, elements [first, first + width), times queries.
 inline void multiply_keys(const TileAttendSpace& space, std::int64_t count, std::int64_t first, std::int64_t width,
                           float* to) {
   const std::int64_t row_bytes = space.row_stride * 2, step = first / 32;
-  const Operand rows{space.row(0) + first, row_bytes, kTile * row_bytes, 64};
-  const Operand queries{space.queries + step * kTileBytes / 4, 64, space.steps * kTileBytes, kTileBytes};
+  const Operand rows{space.rows + first, row_bytes, kTile * row_bytes, 64};
+  const Operand queries{space.queries + step * kTileBytes / 2, 64, space.steps * kTileBytes, kTileBytes};
   multiply_tiles<Bf16Product>(rows, queries, (count + kTile - 1) / kTile, space.heads / kTile, (width + 31) / 32, false,
                               {to, space.heads * 4, kTile * space.heads * 4, kTile * 4});
 }
@@ -117,7 +116,7 @@ inline void average_values(const TileAttendSpace& space, std::int64_t heads, std
   const std::int64_t head_tiles = space.heads / kTile, stride = space.value_stride * 4;
   for (std::int64_t column = 0; column < space.value_stride; column += kValueColumns) {
     multiply_tiles<Bf16Product>({space.probabilities, 64, kTileBytes, head_tiles * kTileBytes},
-                                {space.values + column * kAttendBlock / 2, 64, kTileBytes, 2 * kTileBytes}, head_tiles,
+                                {space.values + column * kAttendBlock * 2, 64, kTileBytes, 2 * kTileBytes}, head_tiles,
                                 2, kValueSteps, true, {space.average + column, stride, kTile * stride, kTile * 4});
   }
 }
@@ -125,7 +124,7 @@ inline void average_values(const TileAttendSpace& space, std::int64_t heads, std
 inline void attend_heads(const AttendShape& shape, const simd::AttendTask& task, const TileAttendSpace& space) {
   const TileScope tiles(2 * kTile);
   pack_queries(shape, task, space);
-  std::fill_n(space.rows, kAttendBlock * space.row_stride / 2, 0.0f);
+  std::fill_n(space.rows, kAttendBlock * space.row_stride, bf16{0});
   std::fill_n(space.widened, space.row_stride, 0.0f);
   simd::start_heads(space, space.heads);
   for (std::int64_t first = 0; first < task.rows(); first += kAttendBlock) {
@@ -145,8 +144,8 @@ inline void attend_heads(const AttendShape& shape, const simd::AttendTask& task,
 
 inline void attend(Context& context, const AttendShape& shape, std::span<const AttendQuery> queries) {
   simd::attend_tasks(
-      context, shape, queries, kTile, [&](std::int64_t heads) { return TileAttendSpace(shape, heads, nullptr).floats; },
-      [&](const simd::AttendTask& task, float* scratch) {
+      context, shape, queries, kTile, [&](std::int64_t heads) { return TileAttendSpace(shape, heads, nullptr).bytes; },
+      [&](const simd::AttendTask& task, std::byte* scratch) {
         attend_heads(shape, task, TileAttendSpace(shape, task.heads, scratch));
       });
 }

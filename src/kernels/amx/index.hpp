@@ -82,17 +82,13 @@ struct Fp8Space {
 
   Fp8Space(const IndexShape& shape, std::byte* memory)
       : heads(simd::round_up(shape.heads, kTile)), steps(simd::round_up(shape.layout.width, 64) / kStepCodes) {
-    std::int64_t used = 0;
-    const auto take = [&]<class T>(T*& to, std::int64_t count) {
-      to = memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + used);
-      used += simd::round_up(count * static_cast<std::int64_t>(sizeof(T)), 64);
-    };
-    take(queries, heads * steps * kStepCodes);
-    take(keys, kKeys * steps * kStepCodes);
-    take(weights, heads);
-    take(dots, kKeys * heads);
-    take(key_rows, kKeys);
-    bytes = used;
+    simd::ScratchPieces pieces(memory);
+    queries = pieces.take<bf16>(heads * steps * kStepCodes);
+    keys = pieces.take<bf16>(kKeys * steps * kStepCodes);
+    weights = pieces.take<float>(heads);
+    dots = pieces.take<float>(kKeys * heads);
+    key_rows = pieces.take<const std::byte*>(kKeys);
+    bytes = pieces.bytes();
   }
 };
 

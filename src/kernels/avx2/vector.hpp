@@ -6,10 +6,12 @@
 
 #include <cstdint>
 
+#include "kernels/simd/x86_codes.hpp"
+
 namespace skim::avx2 {
 namespace {
 
-struct Vector {
+struct Vector : simd::X86Codes {
   using Floats = float __attribute__((vector_size(32), may_alias));
   using Ints = std::int32_t __attribute__((vector_size(32), may_alias));
   using Unsigned = std::uint32_t __attribute__((vector_size(32)));  ///< Ints whose sums may wrap.
@@ -44,11 +46,10 @@ struct Vector {
   }
   /// 2 * kLanes e2m1 codes in their order.
   static void widen_e2m1(const std::uint8_t* packed, Floats* to) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(packed));
-    const __m128i upper = e2m1_lookup(bytes, _mm_setr_epi8(0, 0x38, 0x3C, 0x3E, 0x40, 0x42, 0x44, 0x46, -0x80, -0x48,
-                                                           -0x44, -0x42, -0x40, -0x3E, -0x3C, -0x3A));
-    to[0] = _mm256_cvtph_ps(_mm_unpacklo_epi8(_mm_setzero_si128(), upper));  // upper bytes of float16
-    to[1] = _mm256_cvtph_ps(_mm_unpackhi_epi8(_mm_setzero_si128(), upper));
+    __m128i upper[2];  // 16 codes fill the first
+    e2m1_upper_bytes(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(packed)), upper);
+    to[0] = _mm256_cvtph_ps(_mm_unpacklo_epi8(_mm_setzero_si128(), upper[0]));
+    to[1] = _mm256_cvtph_ps(_mm_unpackhi_epi8(_mm_setzero_si128(), upper[0]));
   }
   /// e4m3 codes [2 * kLanes columns][2]: `even` and `odd` get two vectors each, 2^-8 times the values.
   static void widen_e4m3_pairs(const std::uint8_t* codes, Floats* even, Floats* odd) {
@@ -62,16 +63,6 @@ struct Vector {
     odd[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(second, 1));
   }
 
-  /// table[code] of 32 four-bit codes in their order; to: aligned to 16 bytes.
-  static void look_up_codes(const std::uint8_t* packed, const std::int8_t (&table)[16], void* to) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed));
-    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
-    const __m128i nibble = _mm_set1_epi8(15);
-    const __m128i low = _mm_shuffle_epi8(values, _mm_and_si128(bytes, nibble));
-    const __m128i high = _mm_shuffle_epi8(values, _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble));
-    _mm_store_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi8(low, high));
-    _mm_store_si128(reinterpret_cast<__m128i*>(to) + 1, _mm_unpackhi_epi8(low, high));
-  }
   /// start + dots of 32 elements of keys i, bytes at keys + i * key_stride from 0 to 24, with kLanes heads twice:
   /// heads[8][2][kLanes][4] in +-12. Pairs of products fit 16 bits, and so do eight of them.
   static void index_dots(const std::uint8_t* keys, std::int64_t key_stride, const std::int8_t* heads,
@@ -97,15 +88,6 @@ struct Vector {
 
  private:
   using MayAliasInt = std::int32_t __attribute__((may_alias));
-  /// Bits of a float16 that an e4m3 code can set.
-  static constexpr short kHalfBits = static_cast<short>(0xBF80);
-
-  /// table[code] of the 16 codes in 8 bytes, in their order.
-  static __m128i e2m1_lookup(__m128i bytes, __m128i table) {
-    const __m128i nibble = _mm_set1_epi8(15);
-    const __m128i low = _mm_and_si128(bytes, nibble), high = _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble);
-    return _mm_shuffle_epi8(table, _mm_unpacklo_epi8(low, high));
-  }
 };
 
 }  // namespace

@@ -7,10 +7,12 @@
 
 #include <cstdint>
 
+#include "kernels/simd/x86_codes.hpp"
+
 namespace skim::avx512 {
 namespace {
 
-struct Vector {
+struct Vector : simd::X86Codes {
   using Floats = float __attribute__((vector_size(64), may_alias));
   using Ints = std::int32_t __attribute__((vector_size(64), may_alias));
   using Unsigned = std::uint32_t __attribute__((vector_size(64)));  ///< Ints whose sums may wrap.
@@ -38,13 +40,9 @@ struct Vector {
   }
   /// 2 * kLanes e2m1 codes in their order.
   static void widen_e2m1(const std::uint8_t* packed, Floats* to) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed));
-    const __m128i upper = _mm_setr_epi8(0, 0x38, 0x3C, 0x3E, 0x40, 0x42, 0x44, 0x46, -0x80, -0x48, -0x44, -0x42, -0x40,
-                                        -0x3E, -0x3C, -0x3A);  // upper bytes of float16; the lower ones are 0
-    const __m128i nibble = _mm_set1_epi8(15);
-    const __m128i low = _mm_and_si128(bytes, nibble), high = _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble);
-    to[0] = from_upper_bytes(_mm_shuffle_epi8(upper, _mm_unpacklo_epi8(low, high)));
-    to[1] = from_upper_bytes(_mm_shuffle_epi8(upper, _mm_unpackhi_epi8(low, high)));
+    __m128i upper[2];
+    e2m1_upper_bytes(_mm_loadu_si128(reinterpret_cast<const __m128i*>(packed)), upper);
+    for (int i = 0; i < 2; ++i) to[i] = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(upper[i]), 8));
   }
   /// e4m3 codes [2 * kLanes columns][2]: `even` and `odd` get two vectors each, 2^-8 times the values.
   static void widen_e4m3_pairs(const std::uint8_t* codes, Floats* even, Floats* odd) {
@@ -58,16 +56,6 @@ struct Vector {
     odd[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(second, 1));
   }
 
-  /// table[code] of 32 four-bit codes in their order; to: aligned to 16 bytes.
-  static void look_up_codes(const std::uint8_t* packed, const std::int8_t (&table)[16], void* to) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(packed));
-    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
-    const __m128i nibble = _mm_set1_epi8(15);
-    const __m128i low = _mm_shuffle_epi8(values, _mm_and_si128(bytes, nibble));
-    const __m128i high = _mm_shuffle_epi8(values, _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble));
-    _mm_store_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi8(low, high));
-    _mm_store_si128(reinterpret_cast<__m128i*>(to) + 1, _mm_unpackhi_epi8(low, high));
-  }
   /// start + dots of 32 elements of keys i, bytes at keys + i * key_stride from 0 to 24, with kLanes heads twice:
   /// heads[8][2][kLanes][4] in +-12.
   static void index_dots(const std::uint8_t* keys, std::int64_t key_stride, const std::int8_t* heads,
@@ -93,12 +81,6 @@ struct Vector {
 
  private:
   using MayAliasInt = std::int32_t __attribute__((may_alias));
-  /// Bits of a float16 that an e4m3 code can set.
-  static constexpr short kHalfBits = static_cast<short>(0xBF80);
-
-  static Floats from_upper_bytes(__m128i bytes) {
-    return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8));
-  }
 };
 
 }  // namespace

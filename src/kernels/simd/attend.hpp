@@ -6,17 +6,22 @@
 #include <cmath>
 #include <limits>
 #include <span>
-#include <utility>
 
 #include "kernels/parallel.hpp"
 #include "kernels/simd/product.hpp"
 #include "kernels/simd/rows.hpp"
+#include "kernels/simd/scratch.hpp"
 
 namespace skim::simd {
 
 inline constexpr float kLowestMaximum = -1e30f;
 // Elements of a logit that meet at one time: a panel of heads over them is 16 or 32 KiB.
 inline constexpr std::int64_t kLogitStretch = 256;
+
+/// Elements of the widest row that is widened, or of a query.
+inline constexpr auto widest_row = [](const AttendShape& shape) {
+  return std::max({shape.key_width, shape.window_layout.width, shape.selected_layout.width});
+};
 
 /// Where one task keeps what it works on. Heads are counted from the task's first, padded to whole panels with zeros.
 template <class V>
@@ -30,28 +35,25 @@ struct AttendSpace {
   float* maximum;      // [heads]
   float* denominator;  // [heads]
   float* rescale;      // [heads]: what the block at hand makes of the average so far
+  std::int64_t bytes;  // in all
 
-  AttendSpace(const AttendShape& shape, std::int64_t head_count, float* memory)
+  AttendSpace(const AttendShape& shape, std::int64_t head_count, std::byte* memory)
       : heads(round_up(head_count, kPanel<V>)),
         key_depth(round_up(shape.key_width, 2)),
-        row_stride(
-            (round_up(std::max({shape.key_width, shape.window_layout.width, shape.selected_layout.width}), 16) / 16 |
-             1) *
-            16),
         value_stride(round_up(shape.value_width, kPanel<V>)) {
-    row_stride = std::max(row_stride, value_stride);
-    const auto take = [&memory](std::int64_t count) { return std::exchange(memory, memory + round_up(count, 16)); };
-    queries = take(heads * key_depth);
-    rows = take(kAttendBlock * row_stride);
-    logits = take(kAttendBlock * heads);
-    second = take(kAttendBlock * heads);
-    average = take(heads * value_stride);
-    maximum = take(heads);
-    denominator = take(heads);
-    rescale = take(heads);
-    floats = memory - queries;
+    // An odd number of cache lines, so that the same columns of 64 rows lie in different cache sets.
+    row_stride = std::max<std::int64_t>((round_up(widest_row(shape), 16) / 16 | 1) * 16, value_stride);
+    ScratchPieces pieces(memory);
+    queries = pieces.take<float>(heads * key_depth);
+    rows = pieces.take<float>(kAttendBlock * row_stride);
+    logits = pieces.take<float>(kAttendBlock * heads);
+    second = pieces.take<float>(kAttendBlock * heads);
+    average = pieces.take<float>(heads * value_stride);
+    maximum = pieces.take<float>(heads);
+    denominator = pieces.take<float>(heads);
+    rescale = pieces.take<float>(heads);
+    bytes = pieces.bytes();
   }
-  std::int64_t floats;  ///< In all.
 };
 
 /// Query heads of bf16 [count, key_width] into panels.
@@ -212,22 +214,21 @@ void attend_heads(const AttendShape& shape, const AttendTask& task, const Attend
 }
 
 /// Calls run(AttendTask, scratch) for all heads of all queries, `unit` heads or a multiple at a time: all of a query,
-/// unless threads would be left without work. scratch_floats(heads): what a task needs.
-template <class ScratchFloats, class Run>
+/// unless threads would be left without work. scratch_bytes(heads): what a task needs.
+template <class ScratchBytes, class Run>
 void attend_tasks(Context& context, const AttendShape& shape, std::span<const AttendQuery> queries, std::int64_t unit,
-                  ScratchFloats scratch_floats, Run run) {
+                  ScratchBytes scratch_bytes, Run run) {
   const std::int64_t count = std::ssize(queries), threads = context.threads();
   if (count == 0 || shape.heads == 0) return;
   const std::int64_t units = (shape.heads + unit - 1) / unit;
   const std::int64_t parts =
       threads == 1 || count >= 4 * threads ? 1 : std::min(units, (2 * threads + count - 1) / count);
-  context.reserve_thread_scratch(scratch_floats((units + parts - 1) / parts * unit) *
-                                 static_cast<std::int64_t>(sizeof(float)));
+  context.reserve_thread_scratch(scratch_bytes((units + parts - 1) / parts * unit));
   parallel_for(context, count * parts, kLeastParallelWork, [&](std::int64_t item, int thread) {
     const std::int64_t part = item % parts, first = units * part / parts * unit;
     const std::int64_t last = std::min<std::int64_t>(shape.heads, units * (part + 1) / parts * unit);
     run(AttendTask{queries[static_cast<std::size_t>(item / parts)], first, last - first},
-        context.thread_scratch<float>(thread));
+        context.thread_scratch<std::byte>(thread));
   });
 }
 
@@ -235,8 +236,8 @@ template <class V>
 void attend(Context& context, const AttendShape& shape, std::span<const AttendQuery> queries) {
   attend_tasks(
       context, shape, queries, kPanel<V>,
-      [&](std::int64_t heads) { return AttendSpace<V>(shape, heads, nullptr).floats; },
-      [&](const AttendTask& task, float* scratch) {
+      [&](std::int64_t heads) { return AttendSpace<V>(shape, heads, nullptr).bytes; },
+      [&](const AttendTask& task, std::byte* scratch) {
         attend_heads<V>(shape, task, AttendSpace<V>(shape, task.heads, scratch));
       });
 }

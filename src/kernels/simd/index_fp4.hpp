@@ -9,6 +9,7 @@
 #include "formats/e8m0.hpp"
 #include "kernels/simd/index_keys.hpp"
 #include "kernels/simd/product.hpp"
+#include "kernels/simd/scratch.hpp"
 
 namespace skim::simd {
 
@@ -35,20 +36,16 @@ struct Fp4IndexSpace {
 
   Fp4IndexSpace(const IndexShape& shape, std::byte* memory)
       : panels((shape.heads + kPanel<V> - 1) / kPanel<V>), width(shape.layout.width), groups(shape.layout.groups()) {
-    std::int64_t used = 0;
-    const auto take = [&]<class T>(T*& to, std::int64_t count) {
-      to = memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + used);
-      used += round_up(count * static_cast<std::int64_t>(sizeof(T)), 64);
-    };
+    ScratchPieces pieces(memory);
     const std::int64_t padded_heads = panels * kPanel<V>;
-    take(heads, padded_heads * width);
-    take(start, padded_heads * groups);
-    take(head_scales, padded_heads * groups);
-    take(weights, padded_heads);
-    take(keys, kRoom * width);
-    take(key_scales, kRoom * groups);
-    take(key_rows, kKeys);
-    bytes = used;
+    heads = pieces.take<std::int8_t>(padded_heads * width);
+    start = pieces.take<std::int32_t>(padded_heads * groups);
+    head_scales = pieces.take<float>(padded_heads * groups);
+    weights = pieces.take<float>(padded_heads);
+    keys = pieces.take<std::uint8_t>(kRoom * width);
+    key_scales = pieces.take<float>(kRoom * groups);
+    key_rows = pieces.take<const std::byte*>(kKeys);
+    bytes = pieces.bytes();
   }
 };
 

@@ -18,17 +18,13 @@ struct Fp8IndexSpace {
 
   Fp8IndexSpace(const IndexShape& shape, std::byte* memory)
       : heads(round_up(shape.heads, kPanel<V>)), depth(round_up(shape.layout.width, 16)) {
-    std::int64_t used = 0;
-    const auto take = [&]<class T>(T*& to, std::int64_t count) {
-      to = memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + used);
-      used += round_up(count * static_cast<std::int64_t>(sizeof(T)), 64);
-    };
-    take(queries, heads * depth);
-    take(weights, heads);
-    take(keys, kKeys * depth);
-    take(dots, kKeys * heads);
-    take(key_rows, kKeys);
-    bytes = used;
+    ScratchPieces pieces(memory);
+    queries = pieces.take<float>(heads * depth);
+    weights = pieces.take<float>(heads);
+    keys = pieces.take<float>(kKeys * depth);
+    dots = pieces.take<float>(kKeys * heads);
+    key_rows = pieces.take<const std::byte*>(kKeys);
+    bytes = pieces.bytes();
   }
 };
 

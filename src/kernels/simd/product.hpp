@@ -2,7 +2,6 @@
 // of w per panel. Every running sum is one chain of fused multiply-adds, k ascending: the same bits whatever the tile.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <utility>
 
