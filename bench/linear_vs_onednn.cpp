@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "bench_operations.hpp"
-#include "bench_random.hpp"
-#include "bench_sample.hpp"
+#include "bench/operations.hpp"
+#include "bench/random.hpp"
+#include "bench/sample.hpp"
 #include "skim/error.hpp"
 
 namespace skim::bench {

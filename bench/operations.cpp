@@ -4,7 +4,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "bench_operations.hpp"
+#include "bench/operations.hpp"
 
 namespace skim::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench_run.hpp"
-#include "bench_shapes.hpp"
+#include "bench/run.hpp"
+#include "bench/shapes.hpp"
 #include "commands.hpp"
 #include "model_argument.hpp"
 #include "output_file.hpp"

@@ -16,8 +16,9 @@ constexpr int kWrongUsage = 2;
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"DeepSeek sparse attention (V4.1, V3.2) on CPUs: run it, time it, check a port against it, look at checkpoints.",
-               "skim"};
+  CLI::App app{
+      "DeepSeek sparse attention (V4.1, V3.2) on CPUs: run it, time it, check a port against it, look at checkpoints.",
+      "skim"};
   app.require_subcommand(0, 1);  // so that a word that is no command is named as such; see below for none
   app.footer(
       "Exit status: 0 success, 1 bad input, a recording that does not verify or a soak that finds a difference, 2 "

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "attention/stack.hpp"
-#include "bench_layers.hpp"
-#include "bench_operations.hpp"
-#include "bench_plant.hpp"
-#include "bench_report.hpp"
-#include "bench_shapes.hpp"
+#include "bench/layers.hpp"
+#include "bench/operations.hpp"
+#include "bench/plant.hpp"
+#include "bench/report.hpp"
+#include "bench/shapes.hpp"
 
 namespace skim::bench {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "bench_ceilings.hpp"
-#include "bench_report.hpp"
-#include "bench_sample.hpp"
+#include "bench/ceilings.hpp"
+#include "bench/report.hpp"
+#include "bench/sample.hpp"
 #include "kernels/registry.hpp"
 #include "skim/checkpoint.hpp"
 

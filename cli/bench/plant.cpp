@@ -1,4 +1,4 @@
-#include "bench_plant.hpp"
+#include "bench/plant.hpp"
 
 #include <fmt/format.h>
 

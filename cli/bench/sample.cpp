@@ -1,4 +1,4 @@
-#include "bench_sample.hpp"
+#include "bench/sample.hpp"
 
 #include <cmath>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "bench_operations.hpp"
+#include "bench/operations.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "bench_run.hpp"
+#include "bench/run.hpp"
 #include "skim/error.hpp"
 
 namespace skim::bench {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "bench_ceilings.hpp"
-#include "bench_random.hpp"
-#include "bench_sample.hpp"
+#include "bench/ceilings.hpp"
+#include "bench/random.hpp"
+#include "bench/sample.hpp"
 #include "skim/skim.hpp"
 
 namespace skim::bench {

@@ -1,4 +1,4 @@
-#include "bench_shapes.hpp"
+#include "bench/shapes.hpp"
 
 #include <algorithm>
 #include <numeric>

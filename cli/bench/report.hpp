@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bench_ceilings.hpp"
-#include "bench_sample.hpp"
+#include "bench/ceilings.hpp"
+#include "bench/sample.hpp"
 
 namespace skim::bench {
 

@@ -1,9 +1,9 @@
 // select_topk and select_blocks: from the scores of one query, which lie in the caches as far as they fit.
 #include <fmt/format.h>
 
-#include "bench_operations.hpp"
-#include "bench_random.hpp"
-#include "bench_shapes.hpp"
+#include "bench/operations.hpp"
+#include "bench/random.hpp"
+#include "bench/shapes.hpp"
 
 namespace skim::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench_ceilings.hpp"
+#include "bench/ceilings.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "bench_sample.hpp"
+#include "bench/sample.hpp"
 #include "kernels/parallel.hpp"
 
 namespace skim::bench {

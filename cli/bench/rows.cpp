@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "bench_operations.hpp"
-#include "bench_random.hpp"
-#include "bench_shapes.hpp"
+#include "bench/operations.hpp"
+#include "bench/random.hpp"
+#include "bench/shapes.hpp"
 
 namespace skim::bench {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench_ceilings.hpp"
-#include "bench_shapes.hpp"
+#include "bench/ceilings.hpp"
+#include "bench/shapes.hpp"
 #include "kernels/registry.hpp"
 #include "skim/checkpoint.hpp"
 

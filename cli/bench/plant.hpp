@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "bench_random.hpp"
+#include "bench/random.hpp"
 #include "skim/cache.hpp"
 
 namespace skim::bench {

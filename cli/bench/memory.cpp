@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "bench_layers.hpp"
-#include "bench_run.hpp"
+#include "bench/layers.hpp"
+#include "bench/run.hpp"
 
 namespace skim::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench_layers.hpp"
+#include "bench/layers.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <optional>
 #include <set>
 
-#include "bench_plant.hpp"
-#include "bench_run.hpp"
-#include "bench_shapes.hpp"
+#include "bench/plant.hpp"
+#include "bench/run.hpp"
+#include "bench/shapes.hpp"
 
 namespace skim::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench_random.hpp"
+#include "bench/random.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "bench_run.hpp"
+#include "bench/run.hpp"
 
 namespace skim::bench {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "bench_operations.hpp"
-#include "bench_random.hpp"
-#include "bench_shapes.hpp"
+#include "bench/operations.hpp"
+#include "bench/random.hpp"
+#include "bench/shapes.hpp"
 #include "formats/bf16.hpp"
 
 namespace skim::bench {

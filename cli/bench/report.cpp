@@ -1,4 +1,4 @@
-#include "bench_report.hpp"
+#include "bench/report.hpp"
 
 #include <fmt/format.h>
 
