@@ -91,14 +91,15 @@ help:  ## List the targets
 deps:  ## Install the Debian packages that are missing (no network if none is)
 	$(call install,$(TOOLS) $(LIBRARIES))
 
-build: deps  ## Build the library, the command line and the tests: build/release
-	$(call compile,release)
+build: deps  ## Build the library and the command line: build/release
+	$(call compile,release,skim skim_c skim_cli)
 
 demo: build  ## Run six layers of the released V4.1 shape on made-up weights
 	build/release/skim run --model synthetic:v41-flash --layers 0,2,3,20,21,24 --tokens 2048 --decode 16
 
-test: build  ## Run all tests, all but the slow ones under address and undefined behavior sanitizers, one under that of threads
+test: deps  ## Run all tests, all but the slow ones under address and undefined behavior sanitizers, one under that of threads
 	status=0
+	$(call compile,release)
 	$(call run_tests,release)
 	$(call install,$(PYTHON_TOOLS))
 	$(call test_python)
@@ -111,7 +112,7 @@ test: build  ## Run all tests, all but the slow ones under address and undefined
 bench: deps  ## Build the programs in bench/, and compare linear with oneDNN: minutes
 	$(call install,$(BENCH_LIBRARIES))
 	$(call compile,release,skim_operations linear_vs_onednn,-DSKIM_BUILD_BENCH=ON)
-	build/release/bench/linear_vs_onednn
+	build/release/bench/peers/linear_vs_onednn
 
 bench-report: deps  ## Time operations and layers of the released shapes and draw docs/perf/*.svg: about five minutes
 	$(call install,$(PLOT_TOOLS))
@@ -122,7 +123,7 @@ bench-report: deps  ## Time operations and layers of the released shapes and dra
 bench-torch: deps  ## Compare a whole V4.1 layer with a plain PyTorch program
 	$(call install,$(TORCH_TOOLS))
 	$(call compile,release,skim_cli)
-	/usr/bin/python3 bench/against_torch.py build/release/skim
+	/usr/bin/python3 bench/peers/against_torch.py build/release/skim
 
 format:  ## Format all tracked sources
 	$(call install,$(LINT_TOOLS))

@@ -12,7 +12,7 @@
 #include "model_argument.hpp"
 #include "progress.hpp"
 #include "skim/model.hpp"
-#include "soak_run.hpp"
+#include "soak/run.hpp"
 
 namespace skim::cli {
 namespace {

@@ -1,6 +1,6 @@
 # kernel_set(<name> SOURCES <file>... [OPTIONS <flag>...])
 #
-# Adds src/kernels/<name>/<file>... to skim as one object library. This is the only place, cli/probes aside, where flags
+# Adds src/kernels/<name>/<file>... to skim as one object library. This is the only place, bench/probes aside, where flags
 # that choose an instruction set may be passed: code outside a set's folder must run on any processor.
 function(kernel_set name)
   cmake_parse_arguments(SET "" "" "SOURCES;OPTIONS" ${ARGN})

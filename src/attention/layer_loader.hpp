@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "digest.hpp"
+#include "base/digest.hpp"
 #include "kernels/kernels.hpp"
 #include "skim/checkpoint.hpp"
 

@@ -14,7 +14,7 @@
 #include "attention/v41_run.hpp"
 #include "checkpoint/config_models.hpp"
 #include "kernels/registry.hpp"
-#include "out_of_memory.hpp"
+#include "base/out_of_memory.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
 

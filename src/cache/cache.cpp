@@ -5,7 +5,7 @@
 
 #include "cache/batch_impl.hpp"
 #include "cache/cache_impl.hpp"
-#include "out_of_memory.hpp"
+#include "base/out_of_memory.hpp"
 #include "skim/error.hpp"
 
 namespace skim {

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <functional>
 
-#include "checkpoint/dtype.hpp"
-#include "checkpoint/json.hpp"
-#include "digest.hpp"
+#include "base/dtype.hpp"
+#include "files/json.hpp"
+#include "base/digest.hpp"
 #include "skim/error.hpp"
 
 namespace skim {

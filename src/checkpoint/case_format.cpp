@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpoint/config_models.hpp"
-#include "checkpoint/json.hpp"
+#include "files/json.hpp"
 #include "skim/error.hpp"
 
 namespace skim {

@@ -4,10 +4,10 @@
 
 #include "checkpoint/case_format.hpp"
 #include "checkpoint/file_source.hpp"
-#include "checkpoint/json.hpp"
+#include "files/json.hpp"
 #include "checkpoint/layer_check.hpp"
 #include "checkpoint/synthetic.hpp"
-#include "out_of_memory.hpp"
+#include "base/out_of_memory.hpp"
 #include "skim/error.hpp"
 
 namespace skim {

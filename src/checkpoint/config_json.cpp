@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "checkpoint/config_models.hpp"
-#include "out_of_memory.hpp"
+#include "base/out_of_memory.hpp"
 
 namespace skim {
 namespace {

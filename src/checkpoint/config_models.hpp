@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/json.hpp"
+#include "files/json.hpp"
 #include "skim/config.hpp"
 
 namespace skim {

@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "checkpoint/json.hpp"
+#include "files/json.hpp"
 #include "skim/error.hpp"
 
 namespace skim {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "checkpoint/dtype.hpp"
+#include "base/dtype.hpp"
 #include "checkpoint/tensor_names.hpp"
 
 namespace skim {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <map>
 
-#include "checkpoint/dtype.hpp"
+#include "base/dtype.hpp"
 #include "checkpoint/tensor_names.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
-#include "out_of_memory.hpp"
+#include "base/out_of_memory.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/error.hpp"
 

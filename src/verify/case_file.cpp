@@ -9,8 +9,8 @@
 #include <set>
 
 #include "checkpoint/case_format.hpp"
-#include "checkpoint/dtype.hpp"
-#include "checkpoint/json.hpp"
+#include "base/dtype.hpp"
+#include "files/json.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
 #include "skim/error.hpp"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "checkpoint/tensor_names.hpp"
-#include "out_of_memory.hpp"
+#include "base/out_of_memory.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
 #include "skim/model.hpp"
