@@ -32,6 +32,7 @@ void random_rows(RandomWords& random, RowLayout layout, std::byte* rows, std::in
     random.fill({row, codes}, layout.is_fp8() ? kSmallE4m3 : ~std::uint64_t{0});
     switch (layout.format) {
       case RowFormat::fp8_e8m0:  // 1 or 1/2
+      case RowFormat::fp8_e8m0_64:
         random.fill({row + codes, scales}, 0x0101010101010101u, 0x7E7E7E7E7E7E7E7Eu);
         break;
       case RowFormat::fp4_e8m0:  // 1/4 or 1/2

@@ -52,6 +52,7 @@ void pack_row(RowLayout layout, const bf16* x, std::byte* row) {
     const std::span<const bf16> values(x + first, static_cast<std::size_t>(count));
     switch (layout.format) {
       case RowFormat::fp8_e8m0:
+      case RowFormat::fp8_e8m0_64:
         scales[group] = e8m0_pow2ceil(fp8_group_scale(values, Fp8Scale::float32));
         fp8_group_codes(values, e8m0_to_float(scales[group]), codes + first);
         break;
@@ -88,6 +89,7 @@ float row_scale(RowLayout layout, const std::byte* row, int group) {
       return scale;
     }
     case RowFormat::fp8_e8m0:
+    case RowFormat::fp8_e8m0_64:
     case RowFormat::fp4_e8m0:
       break;
   }

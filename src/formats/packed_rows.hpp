@@ -10,10 +10,11 @@
 namespace skim {
 
 enum class RowFormat {
-  fp8_e8m0,  ///< Window row: e4m3 codes, one e8m0 scale per 32. Quantizer fp8_quant(32, pow2).
-  fp4_e4m3,  ///< Compressed row: e2m1 codes, one e4m3 scale per 16. Quantizer fp4_quant_e4m3.
-  fp4_e8m0,  ///< V4.1 index key or query: e2m1 codes, one e8m0 scale per 32. Quantizer fp4_quant_e8m0.
-  fp8_f32,   ///< V3.2 latent, index key or query: e4m3 codes, one float32 scale per 128. Quantizer fp8_quant(128).
+  fp8_e8m0,     ///< V4.1 window row: e4m3 codes, one e8m0 scale per 32. Quantizer fp8_quant(32, pow2).
+  fp4_e4m3,     ///< Compressed row: e2m1 codes, one e4m3 scale per 16. Quantizer fp4_quant_e4m3.
+  fp4_e8m0,     ///< V4.1 index key or query: e2m1 codes, one e8m0 scale per 32. Quantizer fp4_quant_e8m0.
+  fp8_f32,      ///< V3.2 latent, index key or query: e4m3 codes, one float32 scale per 128. Quantizer fp8_quant(128).
+  fp8_e8m0_64,  ///< V4 window or compressed row: e4m3 codes, one e8m0 scale per 64. Quantizer fp8_quant(64, pow2).
 };
 
 /// Elements that share one scale.
@@ -23,6 +24,8 @@ constexpr int row_group(RowFormat format) {
       return 16;
     case RowFormat::fp8_f32:
       return 128;
+    case RowFormat::fp8_e8m0_64:
+      return 64;
     case RowFormat::fp8_e8m0:
     case RowFormat::fp4_e8m0:
       break;
@@ -31,7 +34,7 @@ constexpr int row_group(RowFormat format) {
 }
 
 /// Format and width of a kind of row. The quantized elements are a multiple of the format's group, except that a group
-/// of fp8_f32 may be cut short by the end of the row.
+/// of fp8_f32 may be cut short by the end of the row. A row whose tail is all of it is plain bf16, whatever the format.
 struct RowLayout {
   RowFormat format = RowFormat::fp8_e8m0;
   int width = 0;                           ///< Elements per row.
@@ -43,7 +46,9 @@ struct RowLayout {
   constexpr std::int64_t code_bytes() const { return is_fp8() ? quantized() : quantized() / 2; }
   constexpr std::int64_t scale_bytes() const { return std::int64_t{groups()} * (format == RowFormat::fp8_f32 ? 4 : 1); }
   constexpr std::int64_t bytes() const { return code_bytes() + scale_bytes() + std::int64_t{tail} * 2; }
-  constexpr bool is_fp8() const { return format == RowFormat::fp8_e8m0 || format == RowFormat::fp8_f32; }
+  constexpr bool is_fp8() const {
+    return format == RowFormat::fp8_e8m0 || format == RowFormat::fp8_e8m0_64 || format == RowFormat::fp8_f32;
+  }
   friend bool operator==(const RowLayout&, const RowLayout&) = default;
 };
 

@@ -85,8 +85,9 @@ struct WindowRows {
 
 /// Which elements of a head belong together. Never to be guessed from shapes: it is a property of the place.
 enum class RotationStyle {
-  tail_adjacent,  ///< Elements 2i and 2i+1 of the last 2*pairs.
-  front_halves,   ///< Elements i and pairs+i of the first 2*pairs (V3.2 index vectors).
+  tail_adjacent,   ///< Elements 2i and 2i+1 of the last 2*pairs.
+  front_halves,    ///< Elements i and pairs+i of the first 2*pairs (V3.2 index vectors).
+  front_adjacent,  ///< Elements 2i and 2i+1 of the first 2*pairs (GLM-5 index vectors).
 };
 
 struct Rotation {
@@ -180,6 +181,19 @@ struct AttendQuery {
   std::span<const std::int32_t> selected;  ///< Ascending.
   bf16* out = nullptr;                     ///< [heads, value_width]
   float* log_sum = nullptr;                ///< [heads], or null if nobody asks.
+  std::int64_t dense_rows = 0;             ///< Instead of a list: rows [0, dense_rows) of selected_rows.
+
+  /// Rows in all: those of the window, oldest first, then the selected ones.
+  std::int64_t rows() const { return window_count + (dense_rows > 0 ? dense_rows : std::ssize(selected)); }
+  /// Packed row i of all.
+  const std::byte* row(std::int64_t i) const {
+    if (i < window_count) return window.row(window_first + i);
+    i -= window_count;
+    return selected_rows.row(dense_rows > 0 ? i : selected[static_cast<std::size_t>(i)]);
+  }
+  const RowLayout& layout(const AttendShape& shape, std::int64_t i) const {
+    return i < window_count ? shape.window_layout : shape.selected_layout;
+  }
 };
 
 // ---- the table ------------------------------------------------------------------------------------------------------
@@ -205,6 +219,10 @@ struct Kernels {
   /// y[n, width] = bf16((x - mean) / sqrt(variance + eps) * weight + bias), float32.  Published LayerNorm.
   void (*layer_norm)(Context&, View<const bf16, 2> x, const float* weight, const float* bias, float eps,
                      View<bf16, 2> y);
+
+  /// Norm of each head of x[rows, heads, width] without a weight, in place. Every step is rounded to bf16, as
+  /// published: u = x * x; m = mean of u (float32 sum); v = m + eps; w = 1 / sqrt(v); x = x * w.  docs/v4.md, step 1.
+  void (*norm_heads)(Context&, View<bf16, 3> x, float eps);
 
   /// Multiplies pairs (a, b) of elements of each head as complex numbers by cos +- i sin, float32, to bf16.
   /// Published apply_rotary_emb.

@@ -23,13 +23,14 @@
 namespace skim {
 namespace {
 
-constexpr RowFormat kFormats[] = {RowFormat::fp8_e8m0, RowFormat::fp4_e4m3, RowFormat::fp4_e8m0, RowFormat::fp8_f32};
+constexpr RowFormat kFormats[] = {RowFormat::fp8_e8m0, RowFormat::fp4_e4m3, RowFormat::fp4_e8m0, RowFormat::fp8_f32,
+                                  RowFormat::fp8_e8m0_64};
 
 /// All of `width` quantized, with power-of-two scales where there is a choice.
 RowLayout layout_of(RowFormat format, int width) { return {format, width, 0, Fp8Scale::pow2}; }
 
 std::string describe(RowLayout layout) {
-  static constexpr const char* kNames[] = {"fp8_e8m0", "fp4_e4m3", "fp4_e8m0", "fp8_f32"};
+  static constexpr const char* kNames[] = {"fp8_e8m0", "fp4_e4m3", "fp4_e8m0", "fp8_f32", "fp8_e8m0_64"};
   return kNames[static_cast<int>(layout.format)] + std::string(" of width ") + std::to_string(layout.width) +
          ", tail " + std::to_string(layout.tail) + (layout.fp8_scale == Fp8Scale::pow2 ? ", pow2" : ", float32");
 }
@@ -47,7 +48,7 @@ std::vector<bf16> random_row(int width, std::mt19937& random) {
 
 /// Quantizes and dequantizes one group element by element; nothing is packed.
 void round_trip_group(RowFormat format, std::span<bf16> x) {
-  const bool fp8 = format == RowFormat::fp8_e8m0 || format == RowFormat::fp8_f32;
+  const bool fp8 = RowLayout{format}.is_fp8();
   float scale = 0.0f;
   if (fp8) scale = fp8_group_scale(x, Fp8Scale::pow2);
   if (format == RowFormat::fp4_e4m3) scale = e4m3_to_float(fp4_group_scale_e4m3(x));
@@ -104,6 +105,8 @@ TEST(PackedRows, BytesOfTheReleasedShapes) {
   EXPECT_EQ((RowLayout{RowFormat::fp4_e8m0, 128}.bytes()), 68);
   EXPECT_EQ((RowLayout{RowFormat::fp8_f32, 576, 64}.bytes()), 656);  // latent: 512 codes, 4 scales, 64 rotated elements
   EXPECT_EQ((RowLayout{RowFormat::fp8_f32, 128}.bytes()), 132);      // index key
+  EXPECT_EQ((RowLayout{RowFormat::fp8_e8m0_64, 512, 64}.bytes()), 583);  // V4: 448 codes, 7 scales, 64 rotated elements
+  EXPECT_EQ((RowLayout{RowFormat::fp8_f32, 576, 576}.bytes()), 1152);    // latent that is not quantized
 }
 
 TEST(PackedRows, Fp4CodesLieTwoPerByteWithTheScalesBehindThem) {

@@ -137,6 +137,24 @@ TEST_P(Attend, NanStaysInItsHead) {
     EXPECT_EQ(std::isnan(to_float(out[i])), i / 64 == 3) << "head " << i / 64;
 }
 
+TEST_P(Attend, DenseRowsAreAListOfAll) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  for (const int rows : {1, 64, 130}) {
+    Scene scene(random, {"", 9, 96, 96, 3, 16, 10, rows, true}, {RowFormat::fp8_e8m0_64, 96, 32}, 0.1f,
+                AttendRounding::exponentials);
+    for (std::int32_t i = 0; i < rows; ++i) {
+      scene.selected[static_cast<std::size_t>(i)] = i;
+      random.packed_row(scene.shape.selected_layout, const_cast<std::byte*>(scene.query.selected_rows.row(i)));
+    }
+    Context context(2);
+    const std::vector<bf16> listed = run(context, scene, kernels());
+    scene.query.selected = {};
+    scene.query.dense_rows = rows;
+    EXPECT_TRUE(same_bits(listed.data(), run(context, scene, kernels()).data(), scene.outputs())) << rows;
+  }
+}
+
 class Fault45 : public Attend {};
 INSTANTIATE_TEST_SUITE_P(, Fault45, every_set(), set_name);
 

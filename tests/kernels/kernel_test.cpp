@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "every_set.hpp"
+#include "kernels/reference/reference.hpp"
 #include "random_tensors.hpp"
 
 namespace skim::test {
@@ -71,6 +72,18 @@ TEST_P(Hadamard, RowsOfTheMatrixAreInNaturalOrder) {
   for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(to_float(x[i]), sylvester[i]) << "row " << i / 4;
 }
 
+TEST_P(Hadamard, HasTheBitsOfTheReference) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  for (const std::int64_t width : {2, 8, 16, 32, 64, 128}) {
+    std::vector<bf16> got = random.bf16s(7 * width), want = got;
+    Context context(2);
+    kernels().hadamard(context, View<bf16, 2>(got.data(), {7, width}));
+    reference::hadamard(context, View<bf16, 2>(want.data(), {7, width}));
+    EXPECT_TRUE(same_bits(got.data(), want.data(), std::ssize(got))) << width;
+  }
+}
+
 class Rotate : public EverySet {};
 INSTANTIATE_TEST_SUITE_P(, Rotate, every_set(), set_name);
 
@@ -84,12 +97,14 @@ std::vector<float> cos_sin_table(Random& random, std::int64_t rows, std::int64_t
   return table;
 }
 
-constexpr RotationStyle kStyles[] = {RotationStyle::tail_adjacent, RotationStyle::front_halves};
+constexpr RotationStyle kStyles[] = {RotationStyle::tail_adjacent, RotationStyle::front_halves,
+                                     RotationStyle::front_adjacent};
 
 /// Where a head of `width` elements has the two parts of a pair.
 std::array<std::int64_t, 2> parts_of(RotationStyle style, std::int64_t width, std::int64_t pairs, std::int64_t pair) {
   if (style == RotationStyle::front_halves) return {pair, pairs + pair};
-  return {width - 2 * pairs + 2 * pair, width - 2 * pairs + 2 * pair + 1};
+  const std::int64_t first = style == RotationStyle::front_adjacent ? 0 : width - 2 * pairs;
+  return {first + 2 * pair, first + 2 * pair + 1};
 }
 
 void expect_rotation_and_its_inverse(const Kernels& kernels, RotationStyle style, std::array<std::int64_t, 3> shape,
@@ -135,6 +150,24 @@ TEST_P(Rotate, FollowsFormulaAndIsUndoneByItsInverse) {
          {std::tuple{1, 1, 2, 1}, {17, 3, 33, 5}, {3, 64, 96, 32}, {2, 5, 128, 32}}) {
       SCOPED_TRACE(testing::Message() << "style " << static_cast<int>(style) << ", width " << width);
       expect_rotation_and_its_inverse(kernels(), style, {rows, heads, width}, pairs);
+    }
+  }
+}
+
+TEST_P(Rotate, HasTheBitsOfTheReference) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  for (const RotationStyle style : kStyles) {
+    for (const bool inverse : {false, true}) {
+      for (const std::int64_t pairs : {8, 16, 32}) {
+        const std::vector<float> table = cos_sin_table(random, 3, pairs);
+        std::vector<bf16> got = random.bf16s(3 * 5 * 96), want = got;
+        const View<const float, 3> cos_sin(table.data(), {3, pairs, 2});
+        Context context(2);
+        kernels().rotate(context, {View<bf16, 3>(got.data(), {3, 5, 96}), cos_sin, inverse, style});
+        reference::rotate(context, {View<bf16, 3>(want.data(), {3, 5, 96}), cos_sin, inverse, style});
+        EXPECT_TRUE(same_bits(got.data(), want.data(), std::ssize(got)));
+      }
     }
   }
 }
@@ -282,7 +315,8 @@ TEST_P(PackRows, CrossesPagesAndTouchesNoOtherRow) {
   constexpr std::int64_t kPages = 4, kRowsPerPage = 3, kFirst = 2, kRows = 8;
   for (const RowLayout layout :
        {RowLayout{RowFormat::fp8_e8m0, 96}, RowLayout{RowFormat::fp4_e4m3, 96}, RowLayout{RowFormat::fp4_e8m0, 96},
-        RowLayout{RowFormat::fp8_f32, 173, 32}, RowLayout{RowFormat::fp8_f32, 160, 32, Fp8Scale::pow2}}) {
+        RowLayout{RowFormat::fp8_f32, 173, 32}, RowLayout{RowFormat::fp8_f32, 160, 32, Fp8Scale::pow2},
+        RowLayout{RowFormat::fp8_e8m0_64, 144, 16}, RowLayout{RowFormat::fp8_f32, 45, 45}}) {
     const auto bytes = static_cast<std::size_t>(layout.bytes());
     std::vector<std::vector<std::byte>> pages(kPages, std::vector<std::byte>(kRowsPerPage * bytes, std::byte{0xA5}));
     std::vector<std::byte*> pointers;
@@ -310,9 +344,10 @@ TEST_P(PackRows, EveryBitPatternPacksAsTheFormatSays) {
   for (const std::uint32_t step : {1u, 40'503u}) {
     std::vector<bf16> values;
     for (std::uint32_t i = 0; i < 65'536; ++i) values.push_back({static_cast<std::uint16_t>(i * step)});
-    for (const RowLayout layout : {RowLayout{RowFormat::fp8_e8m0, kWidth}, RowLayout{RowFormat::fp4_e4m3, kWidth},
-                                   RowLayout{RowFormat::fp4_e8m0, kWidth}, RowLayout{RowFormat::fp8_f32, kWidth},
-                                   RowLayout{RowFormat::fp8_f32, kWidth, 0, Fp8Scale::pow2}}) {
+    for (const RowLayout layout :
+         {RowLayout{RowFormat::fp8_e8m0, kWidth}, RowLayout{RowFormat::fp4_e4m3, kWidth},
+          RowLayout{RowFormat::fp4_e8m0, kWidth}, RowLayout{RowFormat::fp8_f32, kWidth},
+          RowLayout{RowFormat::fp8_f32, kWidth, 0, Fp8Scale::pow2}, RowLayout{RowFormat::fp8_e8m0_64, kWidth}}) {
       const auto bytes = static_cast<std::size_t>(layout.bytes());
       std::vector<std::byte> got(kRows * bytes), want(kRows * bytes);
       std::byte* page = got.data();

@@ -117,5 +117,36 @@ TEST_P(LayerNorm, EpsilonJoinsTheVarianceWhichDividesByTheWidth) {
   EXPECT_EQ(to_float(got[1]), -2.5f);
 }
 
+class NormHeads : public EverySet {};
+INSTANTIATE_TEST_SUITE_P(, NormHeads, every_set(), set_name);
+
+TEST_P(NormHeads, RoundsEachStepToBf16) {
+  Random random;
+  SCOPED_TRACE(random.trace());
+  for (const std::int64_t width : {3, 32, 128, 512}) {
+    constexpr std::int64_t kRows = 5, kHeads = 7;
+    std::vector<bf16> x = random.bf16s(kRows * kHeads * width), before = x;
+    Context context(2);
+    kernels().norm_heads(context, View<bf16, 3>(x.data(), {kRows, kHeads, width}), 1e-6f);
+    for (std::int64_t head = 0; head < kRows * kHeads; ++head) {
+      const bf16* from = before.data() + head * width;
+      double sum = 0;
+      for (std::int64_t i = 0; i < width; ++i) sum += round_bf16(to_float(from[i]) * to_float(from[i]));
+      // Another order of the sum may move the mean to a neighbour of its rounding.
+      bool found = false;
+      for (const double nudge : {0.0, -1e-6, 1e-6}) {
+        const float mean = round_bf16(static_cast<float>(sum / static_cast<double>(width) * (1 + nudge)));
+        const float inverse = round_bf16(1 / std::sqrt(round_bf16(mean + 1e-6f)));
+        bool same = true;
+        for (std::int64_t i = 0; i < width; ++i) {
+          same = same && x[static_cast<std::size_t>(head * width + i)] == to_bf16(to_float(from[i]) * inverse);
+        }
+        found = found || same;
+      }
+      EXPECT_TRUE(found) << "head " << head << " of width " << width;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace skim::test

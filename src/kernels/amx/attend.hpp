@@ -64,12 +64,7 @@ inline void load_rows(const AttendShape& shape, const simd::AttendTask& task, st
                       const TileAttendSpace& space) {
   const AttendQuery& query = task.query;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (first + i < query.window_count) {
-      narrow_row(shape.window_layout, query.window.row(query.window_first + first + i), space.widened, space.row(i));
-    } else {
-      const std::int32_t position = query.selected[static_cast<std::size_t>(first + i - query.window_count)];
-      narrow_row(shape.selected_layout, query.selected_rows.row(position), space.widened, space.row(i));
-    }
+    narrow_row(query.layout(shape, first + i), query.row(first + i), space.widened, space.row(i));
   }
   std::fill_n(space.row(count), (kAttendBlock - count) * space.row_stride, bf16{0});
   interleave_rows(space.rows, space.row_stride, space.value_stride, space.values);

@@ -61,16 +61,6 @@ struct Workspace {
   }
 };
 
-/// Row i of the list: window rows oldest first, then selected rows ascending.
-void widen_listed_row(const AttendShape& shape, const AttendQuery& query, std::int64_t i, float* row) {
-  if (i < query.window_count) {
-    widen_row(shape.window_layout, query.window.row(query.window_first + i), row);
-  } else {
-    const std::int32_t position = query.selected[static_cast<std::size_t>(i - query.window_count)];
-    widen_row(shape.selected_layout, query.selected_rows.row(position), row);
-  }
-}
-
 /// logits [heads, kAttendBlock] = q . row * scale
 void plain_logits(const AttendShape& shape, const Rows& queries, const Rows& rows, const Workspace& space) {
   std::fill_n(space.logits, queries.count * kAttendBlock, 0.0f);
@@ -191,11 +181,11 @@ void attend_heads(const AttendShape& shape, const AttendQuery& query, std::int64
   std::fill_n(space.average, heads * space.value_stride, 0.0f);
   std::fill_n(space.heads, heads, HeadState{});
 
-  const std::int64_t total = query.window_count + static_cast<std::int64_t>(query.selected.size());
+  const std::int64_t total = query.rows();
   for (std::int64_t first = 0; first < total; first += kAttendBlock) {
     const std::int64_t count = std::min<std::int64_t>(kAttendBlock, total - first);
     for (std::int64_t i = 0; i < count; ++i) {
-      widen_listed_row(shape, query, first + i, space.rows + i * space.key_stride);
+      widen_row(query.layout(shape, first + i), query.row(first + i), space.rows + i * space.key_stride);
     }
     const auto logits = shape.rounding == AttendRounding::logits ? rounded_logits : plain_logits;
     logits(shape, {space.queries, heads, space.key_stride}, {space.rows, count, space.key_stride}, space);

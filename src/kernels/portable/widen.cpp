@@ -38,6 +38,7 @@ void widen_row(RowLayout layout, const std::byte* row, float* to) {
     const int first = group * size;
     switch (layout.format) {
       case RowFormat::fp8_e8m0:
+      case RowFormat::fp8_e8m0_64:
         widen_e4m3(codes + first, size, e8m0_to_float(scales[group]), to + first);
         break;
       case RowFormat::fp4_e4m3:

@@ -19,18 +19,8 @@ struct HeadState {
   float denominator = 0;
 };
 
-std::int64_t listed_rows(const AttendQuery& query) {
-  return query.window_count + static_cast<std::int64_t>(query.selected.size());
-}
-
-/// Row i of the list: window rows oldest first, then selected rows ascending.
 void widen_row(const AttendShape& shape, const AttendQuery& query, std::int64_t i, float* row) {
-  if (i < query.window_count) {
-    unpack_row(shape.window_layout, query.window.row(query.window_first + i), row);
-  } else {
-    const std::int32_t position = query.selected[static_cast<std::size_t>(i - query.window_count)];
-    unpack_row(shape.selected_layout, query.selected_rows.row(position), row);
-  }
+  unpack_row(query.layout(shape, i), query.row(i), row);
 }
 
 // ---- V4.1: blocks with a running maximum ----------------------------------------------------------------------------
@@ -79,7 +69,7 @@ void attend_in_blocks(const AttendShape& shape, const AttendQuery& query, float*
                       HeadState* heads) {
   std::fill_n(average, static_cast<std::int64_t>(shape.heads) * shape.value_width, 0.0f);
   std::fill_n(heads, shape.heads, HeadState{});
-  const std::int64_t total = listed_rows(query);
+  const std::int64_t total = query.rows();
   for (std::int64_t first = 0; first < total; first += kAttendBlock) {
     const std::int64_t count = std::min<std::int64_t>(kAttendBlock, total - first);
     for (std::int64_t i = 0; i < count; ++i) widen_row(shape, query, first + i, rows + i * shape.key_width);
@@ -115,7 +105,7 @@ float soften(float* logits, std::int64_t total) {
 
 /// row: [key_width], scratch; logits: [heads, total]; average: [heads, value_width]
 void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* row, float* logits, float* average) {
-  const std::int64_t total = listed_rows(query);
+  const std::int64_t total = query.rows();
   for (std::int64_t i = 0; i < total; ++i) {
     widen_row(shape, query, i, row);
     for (int h = 0; h < shape.heads; ++h) {
@@ -144,7 +134,7 @@ void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* r
 
 std::int64_t longest_list(std::span<const AttendQuery> queries) {
   std::int64_t longest = 0;
-  for (const AttendQuery& query : queries) longest = std::max(longest, listed_rows(query));
+  for (const AttendQuery& query : queries) longest = std::max(longest, query.rows());
   return longest;
 }
 

@@ -38,4 +38,16 @@ void layer_norm(Context& context, View<const bf16, 2> x, const float* weight, co
   });
 }
 
+void norm_heads(Context& context, View<bf16, 3> x, float eps) {
+  const std::int64_t heads = x.shape[1], width = x.shape[2];
+  parallel_for(context, x.shape[0] * heads, 4 * width, [&](std::int64_t i, int) {
+    bf16* const head = &x(i / heads, i % heads, 0);
+    float sum = 0;
+    for (std::int64_t c = 0; c < width; ++c) sum += round_bf16(to_float(head[c]) * to_float(head[c]));
+    const float shifted = round_bf16(round_bf16(sum / static_cast<float>(width)) + eps);
+    const float inverse = round_bf16(1.0f / std::sqrt(shifted));
+    for (std::int64_t c = 0; c < width; ++c) head[c] = to_bf16(to_float(head[c]) * inverse);
+  });
+}
+
 }  // namespace skim::reference

@@ -12,6 +12,7 @@ const Kernels& kernels() {
       .linear_groups = linear_each_group<linear>,
       .rms_norm = rms_norm,
       .layer_norm = layer_norm,
+      .norm_heads = norm_heads,
       .rotate = rotate,
       .hadamard = hadamard,
       .pool_groups = pool_groups,

@@ -12,6 +12,7 @@ void linear(Context&, View<const bf16, 2> x, const Weight& weight, View<bf16, 2>
 void linear_f32(Context&, View<const bf16, 2> x, const Weight& weight, View<float, 2> y);
 void rms_norm(Context&, View<const bf16, 2> x, const float* weight, float eps, View<bf16, 2> y);
 void layer_norm(Context&, View<const bf16, 2> x, const float* weight, const float* bias, float eps, View<bf16, 2> y);
+void norm_heads(Context&, View<bf16, 3> x, float eps);
 void rotate(Context&, const Rotation&);
 void hadamard(Context&, View<bf16, 2> x);
 void pool_groups(Context&, View<const float, 3> kv, View<const float, 3> score, View<bf16, 2> latent);

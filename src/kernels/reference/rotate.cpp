@@ -7,8 +7,8 @@ namespace skim::reference {
 void rotate(Context& context, const Rotation& rotation) {
   const View<bf16, 3>& x = rotation.x;
   const std::int64_t pairs = rotation.cos_sin.shape[1];
-  const bool adjacent = rotation.style == RotationStyle::tail_adjacent;
-  const std::int64_t first = adjacent ? x.shape[2] - 2 * pairs : 0;
+  const bool adjacent = rotation.style != RotationStyle::front_halves;
+  const std::int64_t first = rotation.style == RotationStyle::tail_adjacent ? x.shape[2] - 2 * pairs : 0;
   const std::int64_t step = adjacent ? 2 : 1, partner = adjacent ? 1 : pairs;
   parallel_for(context, x.shape[0], 8 * x.shape[1] * pairs, [&](std::int64_t row, int) {
     for (std::int64_t head = 0; head < x.shape[1]; ++head) {

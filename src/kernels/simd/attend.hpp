@@ -66,17 +66,6 @@ void pack_queries(const AttendShape& shape, const bf16* query, std::int64_t coun
   }
 }
 
-/// Row i of the list: window rows oldest first, then selected rows ascending.
-template <class V>
-void widen_listed_row(const AttendShape& shape, const AttendQuery& query, std::int64_t i, float* to) {
-  if (i < query.window_count) {
-    widen_row<V>(shape.window_layout, query.window.row(query.window_first + i), to);
-  } else {
-    const std::int32_t position = query.selected[static_cast<std::size_t>(i - query.window_count)];
-    widen_row<V>(shape.selected_layout, query.selected_rows.row(position), to);
-  }
-}
-
 /// to[count, heads] = rows [count, first .. first + width) times queries.
 template <class V>
 void multiply_keys(const AttendSpace<V>& space, std::int64_t count, std::int64_t first, std::int64_t width, float* to) {
@@ -191,7 +180,7 @@ struct AttendTask {
   const AttendQuery& query;
   std::int64_t first_head, heads;
 
-  std::int64_t rows() const { return query.window_count + std::ssize(query.selected); }
+  std::int64_t rows() const { return query.rows(); }
 };
 
 template <class V>
@@ -202,7 +191,7 @@ void attend_heads(const AttendShape& shape, const AttendTask& task, const Attend
   for (std::int64_t first = 0; first < task.rows(); first += kAttendBlock) {
     const std::int64_t count = std::min<std::int64_t>(kAttendBlock, task.rows() - first);
     for (std::int64_t i = 0; i < count; ++i) {
-      widen_listed_row<V>(shape, task.query, first + i, space.rows + i * space.row_stride);
+      widen_row<V>(task.query.layout(shape, first + i), task.query.row(first + i), space.rows + i * space.row_stride);
     }
     compute_logits<V>(shape, space, count, [&](std::int64_t part, std::int64_t width, float* to) {
       multiply_keys(space, count, part, width, to);

@@ -19,6 +19,14 @@ Ints<V> load_bf16_bits(const bf16* from) {
   return __builtin_convertvector(words, Ints<V>) << 16;
 }
 
+/// kLanes values, rounded.
+template <class V>
+void store_bf16(bf16* to, Floats<V> value) {
+  const auto bits = std::bit_cast<Ints<V>>(round_bf16<V>(value)) >> 16;
+  const auto words = __builtin_convertvector(bits, Words<V>);
+  std::memcpy(to, &words, sizeof(words));
+}
+
 /// y[count] from sums that are aligned to the vector.
 template <class V>
 void store_sums(const float* sums, std::int64_t count, float* y) {

@@ -63,6 +63,7 @@ void pack_row(const RowLayout& layout, const bf16* x, std::byte* row) {
     const float amax = largest_magnitude<V>(x + first, count);
     switch (layout.format) {
       case RowFormat::fp8_e8m0:
+      case RowFormat::fp8_e8m0_64:
         scales[group] = e8m0_pow2ceil(fp8_scale(amax, Fp8Scale::float32));
         store_e4m3<V>(x + first, count, e8m0_to_float(scales[group]), codes + first);
         break;

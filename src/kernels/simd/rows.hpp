@@ -47,8 +47,15 @@ void widen_e2m1(const std::uint8_t* packed, int count, int group, Scale scale, f
 /// The last elements of a row, which are bf16.
 template <class V>
 void widen_tail(const std::byte* from, int count, float* to) {
+  int i = 0;
+  for (; i + V::kLanes <= count; i += V::kLanes) {
+    Words<V> words;
+    std::memcpy(&words, from + 2 * i, sizeof(words));
+    const auto values = std::bit_cast<Floats<V>>(__builtin_convertvector(words, Ints<V>) << 16);
+    std::memcpy(to + i, &values, sizeof(values));
+  }
   bf16 value;
-  for (int i = 0; i < count; ++i) {
+  for (; i < count; ++i) {
     std::memcpy(&value, from + i * static_cast<int>(sizeof(value)), sizeof(value));
     to[i] = to_float(value);
   }
@@ -62,8 +69,10 @@ void widen_row(const RowLayout& layout, const std::byte* row, float* to) {
   const int count = layout.quantized();
   switch (layout.format) {
     case RowFormat::fp8_e8m0:
-      for (int group = 0; group < count / 32; ++group) {
-        widen_e4m3<V>(codes + 32 * group, 32, e8m0_to_float(scales[group]), false, to + 32 * group);
+    case RowFormat::fp8_e8m0_64:
+      for (int group = 0; group < layout.groups(); ++group) {
+        const int size = row_group(layout.format);
+        widen_e4m3<V>(codes + size * group, size, e8m0_to_float(scales[group]), false, to + size * group);
       }
       break;
     case RowFormat::fp4_e4m3:

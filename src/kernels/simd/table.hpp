@@ -4,9 +4,12 @@
 
 #include "kernels/reference/reference.hpp"
 #include "kernels/simd/attend.hpp"
+#include "kernels/simd/hadamard.hpp"
 #include "kernels/simd/index.hpp"
 #include "kernels/simd/linear.hpp"
+#include "kernels/simd/norm.hpp"
 #include "kernels/simd/pack.hpp"
+#include "kernels/simd/rotate.hpp"
 #include "kernels/simd/select.hpp"
 
 namespace skim::simd {
@@ -19,6 +22,9 @@ Kernels table() {
   entries.linear = multiply_one<V, bf16>;
   entries.linear_f32 = multiply_one<V, float>;
   entries.linear_groups = multiply_groups<V>;
+  entries.norm_heads = norm_heads<V>;
+  entries.rotate = rotate<V>;
+  entries.hadamard = hadamard<V>;
   entries.pack_rows = pack_rows<V>;
   entries.index_score = index_score<V>;
   entries.select_topk = select_topk<V>;
