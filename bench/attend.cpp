@@ -16,8 +16,8 @@ class AttendSubject final : public Subject {
   AttendSubject(const KernelSet& set, Context& context, const Shapes& shapes, std::int64_t queries)
       : kernels_(set.kernels()), context_(context), random_(4), rows_(random_, shapes.row, shapes.context) {
     shape_ = {.heads = shapes.heads,
-              .key_width = shapes.key_width,
-              .value_width = shapes.value_width,
+              .key_width = static_cast<int>(shapes.key_width),
+              .value_width = static_cast<int>(shapes.value_width),
               .scale = 1 / std::sqrt(static_cast<float>(shapes.key_width)),
               .sink = nullptr,
               .window_layout = shapes.window_row,

@@ -40,8 +40,8 @@ class IndexSubject final : public Subject {
   void add_query(RandomWords& random, const Shapes& shapes, const IndexCase& how, std::int64_t i) {
     IndexRange range{.visible = how.keys, .blocks = {}};
     if (how.in_blocks) {
-      blocks_.push_back(random_positions(random, how.keys / shapes.block_size, shapes.candidate_blocks));
-      range = {how.keys, true, blocks_.back(), shapes.block_size};
+      blocks_.push_back(random_positions(random, how.keys / shapes.candidate_block_size, shapes.candidate_topk_blocks));
+      range = {how.keys, true, blocks_.back(), shapes.candidate_block_size};
     }
     scores_.emplace_back(static_cast<std::size_t>(range.slots()));
     list_.push_back({queries_.data() + i * shapes.index_heads * shapes.key_row.bytes(),
@@ -64,8 +64,8 @@ class IndexSubject final : public Subject {
 /// packed queries and weights once, one float32 per score.
 Work index_work(const Shapes& shapes, const IndexCase& how) {
   const auto queries = static_cast<double>(how.queries);
-  const double scored =
-      how.in_blocks ? static_cast<double>(shapes.candidate_blocks) * shapes.block_size : static_cast<double>(how.keys);
+  const double scored = how.in_blocks ? static_cast<double>(shapes.candidate_topk_blocks) * shapes.candidate_block_size
+                                      : static_cast<double>(how.keys);
   const double operations = queries * scored * shapes.index_operations();
   const auto row = static_cast<double>(shapes.key_row.bytes());
   Work work{.bytes = scored * row * (how.in_blocks ? queries : 1) + queries * shapes.index_heads * (row + 4) +
@@ -77,7 +77,8 @@ Work index_work(const Shapes& shapes, const IndexCase& how) {
 std::string index_text(const Shapes& shapes, const IndexCase& how) {
   std::string text = fmt::format("{} x {} keys, {} heads of {} {}", how.queries, how.keys, shapes.index_heads,
                                  shapes.key_row.width, shapes.has_integer_keys() ? "fp4" : "fp8");
-  if (how.in_blocks) text += fmt::format(", in {} blocks of {}", shapes.candidate_blocks, shapes.block_size);
+  if (how.in_blocks)
+    text += fmt::format(", in {} blocks of {}", shapes.candidate_topk_blocks, shapes.candidate_block_size);
   return text;
 }
 
@@ -87,7 +88,7 @@ std::vector<Operation> index_operations(const Config& config) {
   const Shapes shapes = shapes_of(config);
   std::vector<Operation> list;
   for (const bool in_blocks : {false, true}) {
-    if (in_blocks && shapes.candidate_blocks == 0) continue;
+    if (in_blocks && shapes.candidate_topk_blocks == 0) continue;
     for (const std::int64_t keys : {std::int64_t{64} << 10, std::int64_t{512} << 10}) {
       for (const std::int64_t queries : {1, 16}) {
         const IndexCase how{queries, keys, in_blocks};

@@ -28,8 +28,10 @@ std::int64_t visible(const LayerRole& role, std::int64_t position) {
 /// Index keys that a query meets.
 std::int64_t scored(const Shapes& shapes, const LayerRole& role, std::int64_t position) {
   const std::int64_t seen = visible(role, position);
-  if (role.role != Role::full && role.role != Role::reindex) return 0;
-  return role.candidate_source >= 0 ? std::min<std::int64_t>(seen, shapes.candidate_blocks * shapes.block_size) : seen;
+  if (role.key_source < 0) return 0;
+  return role.candidate_source >= 0
+             ? std::min<std::int64_t>(seen, shapes.candidate_topk_blocks * shapes.candidate_block_size)
+             : seen;
 }
 
 Looked looked_at(const Shapes& shapes, const LayerRole& role, std::int64_t context, std::int64_t tokens) {

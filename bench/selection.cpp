@@ -15,8 +15,8 @@ class SelectionSubject final : public Subject {
       : kernels_(set.kernels()),
         context_(context),
         by_blocks_(by_blocks),
-        block_size_(shapes.block_size),
-        chosen_(static_cast<std::size_t>(by_blocks ? shapes.candidate_blocks : shapes.topk)) {
+        block_size_(shapes.candidate_block_size),
+        chosen_(static_cast<std::size_t>(by_blocks ? shapes.candidate_topk_blocks : shapes.topk)) {
     RandomWords random(3);
     scores_ = random_floats(random, shapes.context);
   }
@@ -59,9 +59,10 @@ std::vector<Operation> selection_operations(const Config& config) {
                     }});
   };
   add("select_topk", fmt::format("{} of {}", shapes.topk, shapes.context), shapes.topk, false);
-  if (shapes.candidate_blocks > 0) {
-    add("select_blocks", fmt::format("{} of {}", shapes.candidate_blocks, shapes.context / shapes.block_size),
-        shapes.candidate_blocks, true);
+  if (shapes.candidate_topk_blocks > 0) {
+    add("select_blocks",
+        fmt::format("{} of {}", shapes.candidate_topk_blocks, shapes.context / shapes.candidate_block_size),
+        shapes.candidate_topk_blocks, true);
   }
   return list;
 }

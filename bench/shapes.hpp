@@ -6,26 +6,19 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "models/family.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/config.hpp"
 
 namespace skim::bench {
 
-struct Shapes {
-  std::int64_t dim = 0, q_lora_rank = 0;
-  int heads = 0, head_width = 0, rotated = 0;
-  int window = 0;  ///< Rows; 0: the model has none.
+struct Shapes : ModelShape {
   RowLayout window_row, row, key_row;
-  int key_width = 0, value_width = 0;  ///< Of attention.
-  AttendRounding rounding = AttendRounding::exponentials;
-  int index_heads = 0, topk = 0;
-  std::int64_t context = 0;                  ///< Tokens that operations on a whole context are measured with.
-  int candidate_blocks = 0, block_size = 0;  ///< 0: no layer chooses within candidate blocks.
 
   /// Operations of one query's dot products with one index key.
   double index_operations() const { return 2.0 * index_heads * key_row.width; }
   /// Of one query's attention to one row: logits and average.
-  double attend_operations() const { return 2.0 * heads * (key_width + value_width); }
+  double attend_operations() const { return 2.0 * heads * static_cast<double>(key_width + value_width); }
   /// Scores of fp4 keys are dot products of small integers.
   bool has_integer_keys() const { return key_row.format == RowFormat::fp4_e8m0; }
 };

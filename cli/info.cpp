@@ -53,32 +53,6 @@ std::string role_text(const LayerRole& role, int layer) {
   return text;
 }
 
-void print_shape(const V41Config& c) {
-  fmt::print("deepseek_v41: {} layers, {} draft layers; dim {}, {} heads of {} ({} rotated), window {}\n", c.n_layers,
-             c.n_draft_layers, c.dim, c.n_heads, c.head_dim, c.rope_head_dim, c.window_size);
-  if (c.kv_source_layers.empty()) return;
-  fmt::print("index: {} heads of {}, top {}", c.index_n_heads, c.index_head_dim, c.index_topk);
-  if (c.candidate_source_layer >= 0) {
-    fmt::print(" within {} blocks of {} chosen by layer {}", c.candidate_topk_blocks, c.candidate_block_size,
-               c.candidate_source_layer);
-  }
-  fmt::print("\n");
-}
-
-void print_shape(const V32Config& c) {
-  fmt::print(
-      "deepseek_v32: {} layers, {} draft layers; dim {}, {} heads of {} + {} rotated, values of {}, latents of {}\n",
-      c.n_layers, c.n_draft_layers, c.dim, c.n_heads, c.qk_nope_head_dim, c.qk_rope_head_dim, c.v_head_dim,
-      c.kv_lora_rank);
-  fmt::print("index: {} heads of {}, top {}; activation scales {}; ", c.index_n_heads, c.index_head_dim, c.index_topk,
-             c.ue8m0_scales ? "ue8m0" : "float32");
-  if (c.original_seq_len > 0) {
-    fmt::print("YaRN beyond a context of {}\n", c.original_seq_len);
-  } else {
-    fmt::print("no YaRN\n");
-  }
-}
-
 void print_cache_cost(const Config& config) {
   std::vector<int> layers(static_cast<std::size_t>(backbone_layers(config)));
   std::iota(layers.begin(), layers.end(), 0);
@@ -118,7 +92,7 @@ void print_layers(const Checkpoint& checkpoint, std::vector<int>& present) {
 }
 
 void print_checkpoint(const Checkpoint& checkpoint) {
-  std::visit([](const auto& config) { print_shape(config); }, checkpoint.config());
+  fmt::print("{}\n", describe(checkpoint.config()));
   std::vector<int> present;
   print_layers(checkpoint, present);
   print_cache_cost(checkpoint.config());

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <list>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "skim/cache.hpp"
@@ -41,7 +40,7 @@ class Subject {
   Subject(const Model& model, const CacheOptions& cache_options)
       : options(cache_options),
         cache(model, cache_options),
-        rolls_back_freely_(std::holds_alternative<V32Config>(model.config())) {}
+        rolls_back_freely_(cache_cost(model.config(), model.layers()).bytes_fixed == 0) {}
 
   const CacheOptions options;
   KvCache cache;
@@ -64,7 +63,7 @@ class Subject {
  private:
   std::string restorable_problem(const Tracked& sequence) const;
 
-  bool rolls_back_freely_;  ///< The model can take back any number of tokens.
+  bool rolls_back_freely_;  ///< Nothing is kept in rings: any number of tokens can be taken back.
 };
 
 }  // namespace skim::cli

@@ -85,6 +85,8 @@ std::string_view model_type(const Config& config);
 std::int64_t hidden_dim(const Config& config);
 int backbone_layers(const Config& config);
 int layer_count(const Config& config);  ///< Draft layers included.
+/// Sizes for people to read, one or more lines: "deepseek_v41: 40 layers, ...".
+std::string describe(const Config& config);
 
 /// Reads config.json of any model in either spelling: the released one (Hugging Face names; V4.1's fields under
 /// `text_config`) or DeepSeek's inference configuration (dim, n_layers, ...). Without a model_type, `kv_lora_rank`
@@ -102,7 +104,7 @@ Config named_config(std::string_view name);
 
 /// What a layer does about compressed positions.
 enum class Role {
-  window_only,  ///< V4.1, ratio 0: sliding window alone.
+  window_only,  ///< Ratio 0: sliding window alone.
   full,         ///< Owns rows and index keys, scores and selects. Every layer of V3.2, with ratio 1.
   reindex,      ///< Scores another layer's index keys with its own queries.
   reuse,        ///< Attends to what an earlier layer selected.
@@ -111,16 +113,26 @@ std::string_view role_name(Role role);
 
 /// Role of a layer and the layers it depends on (-1: none, or itself).
 struct LayerRole {
+  int layer = -1;
   Role role = Role::window_only;
-  int ratio = 0;
+  int ratio = 0;              ///< Tokens per compressed row; 0: no rows but those of a window.
   int kv_source = -1;         ///< Layer whose rows are attended to; itself for full.
-  int index_source = -1;      ///< Layer whose selection is used; itself for full and reindex.
+  int key_source = -1;        ///< Layer whose index keys are scored; itself for full. -1 for layers that score nothing.
+  int index_source = -1;      ///< Layer whose selection is used; itself for full and reindex. -1 with a ratio: all
+                              ///< visible rows are attended to.
   int candidate_source = -1;  ///< Layer whose candidate blocks bound the selection; -1 for the source itself.
   bool is_candidate_source = false;
+
+  bool owns_rows() const { return kv_source == layer; }
+  bool owns_keys() const { return key_source == layer; }
+  bool selects() const { return index_source == layer; }
 };
 /// Throws Error{invalid_argument} for a layer that does not exist.
 LayerRole layer_role(const Config& config, int layer);
 
+/// What the names of a layer's attention tensors begin with in a checkpoint: "layers.7.attn.", for a draft layer
+/// "mtp.0.attn.", or "model.layers.7.self_attn.". Throws Error{invalid_argument} for a layer that does not exist.
+std::string layer_prefix(const Config& config, int layer);
 /// Layer that an attention tensor of a checkpoint belongs to ("layers.7.attn.wq_a.weight", "mtp.0.attn.attn_sink",
 /// "model.layers.7.self_attn.o_proj.weight"); -1 for any other name.
 int layer_of_tensor(const Config& config, std::string_view name);

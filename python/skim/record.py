@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from skim._skim import ErrorCode, parse_config, write_tensors
+from skim._skim import ErrorCode, layer_prefix, parse_config, write_tensors
 from skim.arrays import Parts, dtype_name, file_parts, is_torch, to_bf16, to_float32
 from skim.errors import SkimValueError
 
-_WEIGHT_PREFIX = {"deepseek_v41": "layers.{}.attn.", "deepseek_v32": "model.layers.{}.self_attn."}
 # Libraries without 8-bit floats hold their bits as uint8: what they stand for follows from the name.
 _BITS_OF_WEIGHTS = {"weight": "F8_E4M3", "scale": "F8_E8M0"}
 
@@ -69,7 +68,8 @@ class Recorder:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = dict(config)
-        self.model_type = parse_config(json.dumps(self.config), "recorder: config").model_type
+        self._parsed = parse_config(json.dumps(self.config), "recorder: config")
+        self.model_type = self._parsed.model_type
         self._tensors: dict[str, Parts] = {}
         self._calls: list[dict[str, Any]] = []
         self._inputs: set[int] = set()  # layers of the current call
@@ -89,7 +89,7 @@ class Recorder:
             dtype, shape, content = _parts(name, array)
             if dtype == "U8":
                 dtype = _BITS_OF_WEIGHTS.get(name.rpartition(".")[2], dtype)
-            self._tensors["weights/" + _WEIGHT_PREFIX[self.model_type].format(layer) + name] = dtype, shape, content
+            self._tensors["weights/" + layer_prefix(self._parsed, layer) + name] = dtype, shape, content
 
     def add(self, layer: int, name: str, array: Any) -> None:
         """What a layer was given (`x`, first) or computed: [batch, rows, ...], or [rows, ...] of one sequence."""

@@ -59,10 +59,13 @@ void bind_roles(nb::module_& module) {
           "role", [](const LayerRole& self) { return role_name(self.role); }, "'window', 'full', 'reindex' or 'reuse'.")
       .def_ro("ratio", &LayerRole::ratio)
       .def_ro("kv_source", &LayerRole::kv_source, "Layer whose rows are attended to.")
+      .def_ro("key_source", &LayerRole::key_source, "Layer whose index keys are scored.")
       .def_ro("index_source", &LayerRole::index_source, "Layer whose selection is used.")
       .def_ro("candidate_source", &LayerRole::candidate_source, "Layer whose blocks bound the selection.")
       .def_ro("is_candidate_source", &LayerRole::is_candidate_source);
   module.def("layer_role", &layer_role, "config"_a, "layer"_a);
+  module.def("layer_prefix", &layer_prefix, "config"_a, "layer"_a,
+             "What the names of a layer's tensors begin with in a checkpoint.");
 
   nb::class_<CacheCost>(module, "CacheCost", "What caching one sequence costs.")
       .def_ro("bytes_per_token", &CacheCost::bytes_per_token)

@@ -10,6 +10,7 @@
 #include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
 #include "formats/e8m0.hpp"
+#include "models/family.hpp"
 
 namespace skim {
 namespace {
@@ -48,18 +49,13 @@ std::vector<float> scale_values(const Tensor& scales) {
   return values;
 }
 
-/// Whether quantized activations of a model have scales that are powers of two.
-Fp8Scale input_scale(const Config& config) {
-  const auto* v32 = std::get_if<V32Config>(&config);
-  return v32 != nullptr && !v32->ue8m0_scales ? Fp8Scale::float32 : Fp8Scale::pow2;
-}
-
 }  // namespace
 
 LayerLoader::LayerLoader(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory,
                          Digest& fingerprint)
     : checkpoint_(checkpoint),
       prefix_(layer_prefix(checkpoint.config(), layer)),
+      input_scale_(family_of(checkpoint.config()).shape(checkpoint.config()).input_scale),
       kernels_(kernels),
       memory_(memory),
       fingerprint_(fingerprint) {}
@@ -79,8 +75,7 @@ Weight LayerLoader::weight(const std::string& name) const {
   if (values.dtype == DType::f8_e4m3) {
     const Tensor grid = tensor(scale_name(checkpoint_.config(), prefix_ + name));
     const WeightKind kind = grid.dtype == DType::f32 ? WeightKind::fp8_f32 : WeightKind::fp8_e8m0;
-    const WeightFormat format{kind, rows, columns, scale_format(checkpoint_.config()).block,
-                              input_scale(checkpoint_.config())};
+    const WeightFormat format{kind, rows, columns, scale_format(checkpoint_.config()).block, input_scale_};
     return kernels_.pack_weight(memory_, {format, values.bytes.data(), grid.bytes.data()});
   }
   if (values.dtype == DType::bf16) return pack(elements<bf16>(values).data(), rows, columns);

@@ -39,6 +39,7 @@ class LayerLoader {
 
   const Checkpoint& checkpoint_;
   std::string prefix_;
+  Fp8Scale input_scale_;
   const Kernels& kernels_;
   Memory& memory_;
   Digest& fingerprint_;

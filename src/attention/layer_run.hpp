@@ -30,6 +30,7 @@ struct LayerRun {
   const Kernels& kernels;
   Batch::Impl& batch;
   std::size_t slot;     ///< Of the layer in the cache layout.
+  bool yarn;            ///< The cache is for long contexts: CacheLayout::yarn.
   Trace* trace;         ///< May be null.
   bool watches_scores;  ///< The trace wants index_score; asked once, since the workspace depends on it.
   float norm_eps;

@@ -6,24 +6,25 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <tuple>
 #include <utility>
-#include <variant>
 
-#include "attention/v32_run.hpp"
-#include "attention/v41_run.hpp"
+#include "attention/layer_loader.hpp"
+#include "attention/layer_run.hpp"
+#include "base/out_of_memory.hpp"
 #include "checkpoint/config_models.hpp"
 #include "kernels/registry.hpp"
-#include "base/out_of_memory.hpp"
+#include "models/family.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
 namespace {
 
-struct LoadedLayer {
+/// A layer with its rotations in caches for short and for long contexts (CacheLayout::yarn).
+struct PlacedLayer {
   LayerRole role;
-  std::variant<V41Weights, V32Weights> weights;
+  std::unique_ptr<const LoadedLayer> code;
+  RopeTable rope, yarn_rope;
 };
 
 }  // namespace
@@ -32,8 +33,8 @@ struct Model::Impl {
   Config config;
   std::vector<int> layers;
   const KernelSet* kernel_set = nullptr;
-  std::map<int, LoadedLayer> loaded;
-  RopeTable plain_rope, extended_rope;
+  ModelShape shape;
+  std::map<int, PlacedLayer> loaded;
   std::shared_ptr<const CacheLayout> layout;
 };
 
@@ -60,6 +61,7 @@ void check_layers(const Config& config, const std::vector<int>& layers) {
   for (const int layer : layers) {
     const LayerRole role = layer_role(config, layer);
     require_source(layers, layer, role.kv_source, "source of its compressed rows");
+    require_source(layers, layer, role.key_source, "source of its index keys");
     require_source(layers, layer, role.index_source, "source of its selection");
     require_source(layers, layer, role.candidate_source, "source of its candidate blocks");
   }
@@ -115,28 +117,17 @@ void check_view(std::string_view name, const View<T, 2>& view, std::int64_t toke
   }
 }
 
-LoadedLayer load_layer(const LayerLoader& loader, const Config& config, const LayerRole& role) {
-  if (const auto* v41 = std::get_if<V41Config>(&config)) return {role, load_v41_weights(loader, *v41, role)};
-  return {role, load_v32_weights(loader, std::get<V32Config>(config))};
-}
-
-/// Without and with YaRN. V4.1: layers of ratio 0, and the others. V3.2: short contexts, and long ones.
-std::pair<RopeTable, RopeTable> rope_tables(const Config& config) {
-  if (const auto* v41 = std::get_if<V41Config>(&config)) {
-    return {RopeTable(rope_parameters(*v41, 0)), RopeTable(rope_parameters(*v41, 1))};
-  }
-  const auto& v32 = std::get<V32Config>(config);
-  return {RopeTable(rope_parameters(v32, false)), RopeTable(rope_parameters(v32, v32.original_seq_len > 0))};
-}
-
-bool uses_extended_rope(const Config& config, const LayerRole& role, std::int64_t max_tokens) {
-  if (const auto* v32 = std::get_if<V32Config>(&config)) return v32->uses_yarn(max_tokens);
-  return role.ratio > 0;
+PlacedLayer load_layer(const LayerLoader& loader, const Config& config, int layer) {
+  const Family& family = family_of(config);
+  const LayerRole role = layer_role(config, layer);
+  return {role, family.load(loader, config, role), RopeTable(family.rope(config, role, false)),
+          RopeTable(family.rope(config, role, true))};
 }
 
 std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, const ModelOptions& options) {
   auto model = std::make_shared<Model::Impl>();
   model->config = checkpoint.config();
+  model->shape = family_of(model->config).shape(model->config);
   model->kernel_set = &choose_kernel_set(options.kernels);
   model->layers = wanted_layers(model->config, options.layers);
   check_layers(model->config, model->layers);
@@ -147,9 +138,8 @@ std::shared_ptr<const Model::Impl> load_model(const Checkpoint& checkpoint, cons
   for (const int layer : model->layers) {
     if (options.progress) options.progress(layer);
     const LayerLoader loader(checkpoint, layer, model->kernel_set->kernels(), memory, fingerprint);
-    model->loaded.emplace(layer, load_layer(loader, model->config, layer_role(model->config, layer)));
+    model->loaded.emplace(layer, load_layer(loader, model->config, layer));
   }
-  std::tie(model->plain_rope, model->extended_rope) = rope_tables(model->config);
   CacheLayout layout = cache_layout(model->config, model->layers, memory);
   layout.fingerprint = fingerprint.hex();
   model->layout = std::make_shared<CacheLayout>(std::move(layout));
@@ -167,9 +157,7 @@ std::string_view Model::kernels() const { return impl_->kernel_set->name; }
 
 std::int64_t Model::weight_bytes() const {
   std::int64_t total = 0;
-  for (const auto& [layer, loaded] : impl_->loaded) {
-    total += std::visit([](const auto& weights) { return weights.bytes(); }, loaded.weights);
-  }
+  for (const auto& [layer, loaded] : impl_->loaded) total += loaded.code->weight_bytes();
   return total;
 }
 
@@ -183,33 +171,29 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
     throw Error(ErrorCode::invalid_argument, "batch: its cache was made for another model");
   }
   if (state.committed) throw Error(ErrorCode::wrong_order, "batch: committed already");
-  const LayerRole& role = found->second.role;
-  const auto& weights = found->second.weights;
+  const PlacedLayer& placed = found->second;
+  const LayerRole& role = placed.role;
   const std::size_t slot = impl_->layout->slot(layer);
   if (state.ran[slot])
     throw Error(ErrorCode::wrong_order, fmt::format("layer {} has run in this batch already", layer));
-  for (const int source : {role.kv_source, role.index_source, role.candidate_source}) require_run(state, layer, source);
-  check_view("x", x, state.tokens, hidden_dim(impl_->config));
-  check_view("out", out, state.tokens, hidden_dim(impl_->config));
+  for (const int source : {role.kv_source, role.key_source, role.index_source, role.candidate_source}) {
+    require_run(state, layer, source);
+  }
+  check_view("x", x, state.tokens, impl_->shape.dim);
+  check_view("out", out, state.tokens, impl_->shape.dim);
   check_overlap(x, out);
-  const bool extended = uses_extended_rope(impl_->config, role, state.cache->options.max_tokens);
-  const double eps = std::visit([](const auto& config) { return config.norm_eps; }, impl_->config);
+  const bool yarn = impl_->layout->yarn(state.cache->options.max_tokens);
   const LayerRun run{.layer = layer,
                      .role = role,
-                     .rope = extended ? impl_->extended_rope : impl_->plain_rope,
+                     .rope = yarn ? placed.yarn_rope : placed.rope,
                      .kernels = impl_->kernel_set->kernels(),
                      .batch = state,
                      .slot = slot,
+                     .yarn = yarn,
                      .trace = trace,
                      .watches_scores = trace != nullptr && trace->wants("index_score"),
-                     .norm_eps = static_cast<float>(eps)};
-  or_out_of_memory(fmt::format("layer {}", layer), [&] {
-    if (const auto* v41 = std::get_if<V41Weights>(&weights)) {
-      run_layer(V41Run{run, std::get<V41Config>(impl_->config), *v41}, x, out);
-    } else {
-      run_layer(V32Run{run, std::get<V32Config>(impl_->config), std::get<V32Weights>(weights)}, x, out);
-    }
-  });
+                     .norm_eps = static_cast<float>(impl_->shape.norm_eps)};
+  or_out_of_memory(fmt::format("layer {}", layer), [&] { placed.code->run(run, x, out); });
   state.ran[slot] = true;
 }
 

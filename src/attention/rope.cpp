@@ -46,24 +46,4 @@ void RopeTable::fill(std::span<const std::int64_t> positions, View<float, 3> cos
   }
 }
 
-RopeParameters rope_parameters(const V41Config& config, int ratio) {
-  if (ratio == 0) return {.width = config.rope_head_dim, .theta = config.rope_theta};
-  return {.width = config.rope_head_dim,
-          .theta = config.compress_rope_theta,
-          .original_seq_len = config.original_seq_len,
-          .factor = config.rope_factor,
-          .beta_fast = config.beta_fast,
-          .beta_slow = config.beta_slow};
-}
-
-RopeParameters rope_parameters(const V32Config& config, bool yarn) {
-  if (!yarn) return {.width = config.qk_rope_head_dim, .theta = config.rope_theta};
-  return {.width = config.qk_rope_head_dim,
-          .theta = config.rope_theta,
-          .original_seq_len = config.original_seq_len,
-          .factor = config.rope_factor,
-          .beta_fast = config.beta_fast,
-          .beta_slow = config.beta_slow};
-}
-
 }  // namespace skim

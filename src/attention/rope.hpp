@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "skim/config.hpp"
 #include "skim/tensor.hpp"
 
 namespace skim {
@@ -31,11 +30,5 @@ class RopeTable {
  private:
   std::vector<float> frequencies_;
 };
-
-/// The table of a layer: plain rope_theta at ratio 0, compress_rope_theta with YaRN otherwise. Queries, window rows,
-/// compressed rows and index vectors of a layer all use the same one.
-RopeParameters rope_parameters(const V41Config& config, int ratio);
-/// Main queries, keys and index vectors use the same table.
-RopeParameters rope_parameters(const V32Config& config, bool yarn);
 
 }  // namespace skim

@@ -63,11 +63,10 @@ View<bf16, 2> absorb_queries(const V32Run& run, View<const bf16, 2> q) {
 /// Step 5. Returns the average latent of each head, [rows, n_heads * kv_lora_rank]. log_sum: [rows, n_heads], or empty.
 View<bf16, 2> attend(const V32Run& run, const Tile& tile, View<const bf16, 2> absorbed, View<float, 2> log_sum) {
   const V32Config& c = run.config;
-  const bool yarn = c.uses_yarn(run.batch.cache->options.max_tokens);
   const AttendShape shape{.heads = c.n_heads,
                           .key_width = latent_row_width(c),
                           .value_width = c.kv_lora_rank,
-                          .scale = static_cast<float>(softmax_scale(c, yarn)),
+                          .scale = static_cast<float>(softmax_scale(c, run.yarn)),
                           .sink = nullptr,
                           .window_layout = {},
                           .selected_layout = run.layout().compressed_row,

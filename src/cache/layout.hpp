@@ -29,7 +29,7 @@ struct LayerLayout {
   RowLayout window_row;
   int ratio = 0;  ///< Tokens per compressed row (V3.2: latent row); 0: the layer owns none.
   RowLayout compressed_row;
-  RowLayout key_row;             ///< Index key.
+  RowLayout key_row;             ///< Index key; of width 0 if the layer owns none.
   std::int64_t open_floats = 0;  ///< Floats a token of an unfinished group waits with (kv, then score).
 
   /// Window rows kept: those that the next token sees, and as many more as a sequence may be rolled back.
@@ -44,10 +44,12 @@ struct LayerLayout {
 struct CacheLayout {
   std::vector<LayerLayout> layers;  ///< Ascending by layer.
   Memory* memory = nullptr;
-  std::string model;             ///< e.g. "deepseek_v41"
+  std::string model;             ///< Its model_type.
   std::string fingerprint;       ///< Of configuration, layers and weights: whose rows are these.
-  std::int64_t yarn_beyond = 0;  ///< V3.2: caches for longer contexts hold other rotations; 0: all the same.
+  std::int64_t yarn_beyond = 0;  ///< Caches for longer contexts hold other rotations; 0: all the same.
 
+  /// Whether a cache for so many tokens is one of the long contexts.
+  bool yarn(std::int64_t max_tokens) const { return yarn_beyond > 0 && max_tokens > yarn_beyond; }
   /// Whether some state is kept of the last tokens only, so that not every earlier length can be restored.
   bool has_rings() const;
   /// Index in `layers`; the layer is among them.

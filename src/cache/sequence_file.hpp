@@ -15,7 +15,7 @@ struct SequenceFormat {
   RingLimits limits;
   std::int64_t page_rows = 1;
 
-  bool yarn() const { return layout.yarn_beyond > 0 && limits.max_tokens > layout.yarn_beyond; }
+  bool yarn() const { return layout.yarn(limits.max_tokens); }
 };
 
 /// Throws Error{io}.

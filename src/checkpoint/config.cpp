@@ -4,45 +4,47 @@
 #include <fmt/format.h>
 
 #include "checkpoint/config_models.hpp"
+#include "models/family.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
 
-std::string_view model_type(const Config& config) {
-  return std::holds_alternative<V41Config>(config) ? kV41Model : kV32Model;
-}
+std::string_view model_type(const Config& config) { return family_of(config).model_type; }
 
-std::int64_t hidden_dim(const Config& config) {
-  return std::visit([](const auto& c) { return c.dim; }, config);
-}
+std::int64_t hidden_dim(const Config& config) { return family_of(config).shape(config).dim; }
 
-int backbone_layers(const Config& config) {
-  return std::visit([](const auto& c) { return c.n_layers; }, config);
-}
+int backbone_layers(const Config& config) { return family_of(config).shape(config).layers; }
 
 int layer_count(const Config& config) {
-  return std::visit([](const auto& c) { return c.layer_count(); }, config);
+  const ModelShape shape = family_of(config).shape(config);
+  return shape.layers + shape.draft_layers;
+}
+
+std::string describe(const Config& config) {
+  return fmt::format("{}: {}", model_type(config), family_of(config).describe(config));
 }
 
 std::string canonical_text(const Config& config) {
-  return fmt::format("{} {}", model_type(config), std::visit([](const auto& c) { return canonical_text(c); }, config));
+  return fmt::format("{} {}", model_type(config), family_of(config).canonical_text(config));
 }
 
 void validate(const Config& config, const std::string& name) {
   try {
-    std::visit([](const auto& c) { check_config(c); }, config);
+    family_of(config).check(config);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}: {}", name, error.what()));
   }
 }
 
 Config named_config(std::string_view name) {
-  if (name == "v41-flash") return v41_flash_config();
-  if (name == "v41-tiny") return v41_tiny_config();
-  if (name == "v32") return v32_config();
-  if (name == "v32-tiny") return v32_tiny_config();
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("no configuration is called '{}'; there are: v41-flash, v41-tiny, v32, v32-tiny", name));
+  std::string names;
+  for (const Family* family : families()) {
+    for (const NamedShape& shape : family->named_shapes) {
+      if (shape.name == name) return shape.config();
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
+    }
+  }
+  throw Error(ErrorCode::invalid_argument, fmt::format("no configuration is called '{}'; there are: {}", name, names));
 }
 
 }  // namespace skim

@@ -1,28 +1,25 @@
 // config.json: whose it is, and what all models spell alike.
 #include <fmt/format.h>
 
-#include "checkpoint/config_models.hpp"
 #include "base/out_of_memory.hpp"
+#include "checkpoint/config_models.hpp"
+#include "models/family.hpp"
 
 namespace skim {
 namespace {
 
-/// A model_type decides; a configuration without one belongs to the model whose fields it has.
-bool is_v32(const JsonObject& document) {
-  if (document.has("model_type")) return document.text("model_type") == kV32Model;
-  return document.has("kv_lora_rank");
-}
-
-Config read_config(const JsonObject& document) {
-  if (document.has("model_type")) {
-    const std::string type = document.text("model_type");
-    if (type != kV41Model && type != std::string(kV41Model) + "_text" && type != kV32Model) {
-      document.fail("model_type", fmt::format("\"{}\" or \"{}\"", kV41Model, kV32Model));
+/// A model_type decides; a configuration without one belongs to the family that knows its fields.
+const Family& family_of_document(const JsonObject& document) {
+  const std::string type = document.has("model_type") ? document.text("model_type") : "";
+  for (const Family* family : families()) {
+    if (type.empty() ? family->recognizes(document) : type == family->model_type || type == family->other_model_type) {
+      return *family;
     }
   }
-  if (is_v32(document)) return read_v32_config(document);
-  return read_v41_config(document);
+  document.fail("model_type", known_model_types("\""));
 }
+
+Config read_config(const JsonObject& document) { return family_of_document(document).read(document); }
 
 }  // namespace
 

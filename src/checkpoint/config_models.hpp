@@ -10,6 +10,7 @@
 namespace skim {
 
 inline constexpr std::string_view kV41Model = "deepseek_v41", kV32Model = "deepseek_v32";
+inline constexpr int kV41Block = 32, kV32Block = 128;  // side of the blocks of weights that share a scale
 
 /// Throw Error{bad_config} for fields that contradict one another or cannot be computed.
 void check_config(const V41Config& config);

@@ -6,10 +6,11 @@
 #include <map>
 
 #include "base/dtype.hpp"
+#include "base/out_of_memory.hpp"
 #include "checkpoint/tensor_names.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
-#include "base/out_of_memory.hpp"
+#include "models/family.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/error.hpp"
 
@@ -83,7 +84,8 @@ Tensor generate(const Plan& plan, const FillerStream& stream) {
 
 class SyntheticSource final : public TensorSource {
  public:
-  SyntheticSource(const Config& config, std::uint64_t seed) : config_(config), seed_(seed) {
+  SyntheticSource(const Config& config, std::uint64_t seed)
+      : config_(config), shape_(family_of(config).shape(config)), seed_(seed) {
     for (int layer = 0; layer < layer_count(config); ++layer) {
       for (const LayerTensor& tensor : layer_tensors(config, layer)) add(tensor);
     }
@@ -105,14 +107,9 @@ class SyntheticSource final : public TensorSource {
   }
 
  private:
-  bool is_fp8() const {
-    return std::visit([](const auto& c) { return c.weight_type; }, config_) == WeightType::fp8;
-  }
-
   Content scale_content() const {
-    const auto* v32 = std::get_if<V32Config>(&config_);
-    if (v32 == nullptr) return Content::e8m0_scale;
-    return v32->ue8m0_scales ? Content::pow2_scale : Content::f32_scale;
+    if (scale_format(config_).dtype == DType::f8_e8m0) return Content::e8m0_scale;
+    return shape_.input_scale == Fp8Scale::pow2 ? Content::pow2_scale : Content::f32_scale;
   }
 
   void add(const LayerTensor& tensor) {
@@ -127,7 +124,7 @@ class SyntheticSource final : public TensorSource {
         plans_[tensor.name] = {Content::bias, DType::bf16, tensor.shape, 1};
         return;
       case TensorKind::linear:
-        if (is_fp8()) {
+        if (shape_.weight_type == WeightType::fp8) {
           plans_[tensor.name] = {Content::fp8_code, DType::f8_e4m3, tensor.shape, tensor.shape[1]};
           plans_[scale_name(config_, tensor.name)] = {scale_content(), scale_format(config_).dtype,
                                                       scale_shape(config_, tensor.shape), tensor.shape[1]};
@@ -142,6 +139,7 @@ class SyntheticSource final : public TensorSource {
   }
 
   Config config_;
+  ModelShape shape_;
   std::uint64_t seed_;
   std::map<std::string, Plan, std::less<>> plans_;
 };

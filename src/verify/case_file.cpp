@@ -8,8 +8,8 @@
 #include <numeric>
 #include <set>
 
-#include "checkpoint/case_format.hpp"
 #include "base/dtype.hpp"
+#include "checkpoint/case_format.hpp"
 #include "files/json.hpp"
 #include "formats/bf16.hpp"
 #include "formats/e4m3.hpp"
@@ -21,21 +21,6 @@ namespace {
 constexpr std::int64_t kMostTokens = 1 << 22;  // per sequence; more than any model's context
 constexpr std::int64_t kMostSequences = 1 << 12;
 constexpr std::int64_t kMostInputElements = std::int64_t{1} << 28;  // of one call and layer
-
-constexpr std::string_view kV41Kinds[] = {
-    "qr",          "q_rope",     "window_kv",       "latent",    "index_k_new", "index_q", "index_weights",
-    "index_score", "candidates", "compress_kv_new", "topk_idxs", "o",           "o_lora",  "out"};
-constexpr std::string_view kV32Kinds[] = {"qr",      "kv_new",        "k_pe_new",    "index_k_new", "index_k_scale_new",
-                                          "index_q", "index_weights", "index_score", "topk_idxs",   "o",
-                                          "out"};
-
-/// The dtypes a kind of tensor may have, in words.
-std::string_view dtypes_of(const Config& config, std::string_view what) {
-  if (what == "topk_idxs") return "I32 or I64";
-  if (what == "candidates") return "BOOL";
-  const bool codes = what == "index_q" || what == "index_k_new";
-  return codes && std::holds_alternative<V32Config>(config) ? "F8_E4M3" : "BF16 or F32";
-}
 
 bool dtype_fits(std::string_view dtypes, DType dtype) { return dtypes.find(dtype_name(dtype)) != std::string::npos; }
 
@@ -90,11 +75,6 @@ std::optional<RecordedName> parse_name(std::string_view name) {
 
 }  // namespace
 
-std::span<const std::string_view> recorded_kinds(const Config& config) {
-  if (std::holds_alternative<V41Config>(config)) return kV41Kinds;
-  return kV32Kinds;
-}
-
 std::vector<float> RecordedTensor::floats(int sequence, std::int64_t i) const {
   const std::int64_t first = (sequence * row_count() + i) * width;
   std::vector<float> values(static_cast<std::size_t>(width));
@@ -136,6 +116,8 @@ CaseFile::CaseFile(const SafetensorsFile& file) : file_(file), name_(file.path()
                 fmt::format("{}: format is '{}', expected '{}'", name_, shortened(metadata("format")), kCaseFormat));
   }
   config_ = parse_case_config(metadata("model"), metadata("config"), name_);
+  shape_ = family_of(config_).shape(config_);
+  kinds_ = family_of(config_).recorded(config_);
   read_calls();
   read_max_tokens();
   if (file_.metadata().contains("inputs")) {
@@ -231,8 +213,7 @@ std::int64_t CaseFile::longest() const {
 
 void CaseFile::read_max_tokens() {
   max_tokens_ = longest();
-  const auto* v32 = std::get_if<V32Config>(&config_);
-  if (v32 == nullptr || v32->original_seq_len == 0) return;
+  if (shape_.yarn_beyond == 0) return;
   const std::string where = name_ + ": config";
   const nlohmann::json value = parse_json(metadata("config"), where, ErrorCode::bad_config);
   max_tokens_ = JsonObject(value, where, ErrorCode::bad_config).integer("max_seq_len", 1, kMostTokens);
@@ -268,20 +249,31 @@ Tensor CaseFile::input(std::int64_t call, int layer) const {
   return file_.tensor(name);
 }
 
+const RecordedKind* CaseFile::find_kind(std::string_view name) const {
+  const auto found =
+      std::find_if(kinds_.begin(), kinds_.end(), [&](const RecordedKind& kind) { return kind.name == name; });
+  return found != kinds_.end() ? &*found : nullptr;
+}
+
+const RecordedKind* CaseFile::find_kind(RecordedUse use) const {
+  const auto found =
+      std::find_if(kinds_.begin(), kinds_.end(), [&](const RecordedKind& kind) { return kind.use == use; });
+  return found != kinds_.end() ? &*found : nullptr;
+}
+
 bool CaseFile::has(std::int64_t call, int layer, std::string_view what) const {
   return file_.contains(tensor_name(call, layer, what));
 }
 
 std::vector<std::string> CaseFile::ignored() const {
   std::vector<std::string> names;
-  const std::span<const std::string_view> kinds = recorded_kinds(config_);
   for (const TensorInfo& info : file_.tensors()) {
     if (info.name.starts_with("weights/")) continue;
     const auto parsed = parse_name(info.name);
     const bool rows = is_rows_name(info.name, calls_.size());
     const bool known = parsed && parsed->call < static_cast<std::int64_t>(calls_.size()) &&
                        std::binary_search(layers_.begin(), layers_.end(), parsed->layer) &&
-                       (parsed->what == "x" || std::find(kinds.begin(), kinds.end(), parsed->what) != kinds.end());
+                       (parsed->what == "x" || find_kind(parsed->what) != nullptr);
     if (!rows && !known) names.push_back(info.name);
   }
   return names;
@@ -314,7 +306,7 @@ std::optional<RecordedTensor> CaseFile::recorded(std::int64_t call, int layer, s
   RecordedTensor recorded{name, file_.tensor(name), {}, 1};
   const Tensor& tensor = recorded.tensor;
   for (std::size_t axis = 2; axis < tensor.shape.size(); ++axis) recorded.width *= tensor.shape[axis];
-  const std::string_view dtypes = dtypes_of(config_, what);
+  const std::string_view dtypes = find_kind(what)->dtypes;
   if (tensor.shape.size() < 3 || tensor.shape[0] != c.batch || !dtype_fits(dtypes, tensor.dtype) ||
       (width >= 0 && recorded.width != width)) {
     throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} {}, expected {} sequences with rows of {} {}", name_,
@@ -322,11 +314,9 @@ std::optional<RecordedTensor> CaseFile::recorded(std::int64_t call, int layer, s
                                                  width >= 0 ? std::to_string(width) : "any number of", dtypes));
   }
   if (meaning == RowMeaning::slot) {
-    const auto* v41 = std::get_if<V41Config>(&config_);
-    const int slots = v41 != nullptr ? v41->window_size : 0;
-    if (tensor.shape[1] > slots) {
+    if (tensor.shape[1] > shape_.window) {
       throw Error(ErrorCode::bad_file, fmt::format("{}: {} has {} slots, expected at most window_size {}", name_, name,
-                                                   tensor.shape[1], slots));
+                                                   tensor.shape[1], shape_.window));
     }
     recorded.rows.resize(static_cast<std::size_t>(tensor.shape[1]));
     std::iota(recorded.rows.begin(), recorded.rows.end(), 0);

@@ -8,13 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "models/family.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/safetensors.hpp"
 
 namespace skim {
-
-/// Names of the tensors that are recorded of a model, in order of computation.
-std::span<const std::string_view> recorded_kinds(const Config& config);
 
 struct CaseCall {
   std::int64_t start_pos = 0;
@@ -39,14 +37,6 @@ struct RecordedTensor {
   std::vector<bool> booleans(int sequence, std::int64_t i) const;
 };
 
-/// What the rows of a recorded tensor stand for, and so how many there are.
-enum class RowMeaning {
-  token,       ///< Tokens of the call; if some rows were kept, those or the last few of those.
-  last_token,  ///< Tokens of the call, or the last few of them.
-  group,       ///< Groups that the call closes, or the last few of them.
-  slot,        ///< Slots of the window ring, or the first few of them.
-};
-
 class CaseFile {
  public:
   /// Throws Error{bad_file, bad_config} for metadata that cannot be replayed.
@@ -54,6 +44,12 @@ class CaseFile {
 
   const std::string& name() const { return name_; }
   const Config& config() const { return config_; }
+  const ModelShape& shape() const { return shape_; }
+  /// Of tensors that the model's recordings hold, in order of computation.
+  std::span<const RecordedKind> kinds() const { return kinds_; }
+  /// Null if the model has no such kind.
+  const RecordedKind* find_kind(std::string_view name) const;
+  const RecordedKind* find_kind(RecordedUse use) const;
   const std::vector<CaseCall>& calls() const { return calls_; }
   const std::vector<int>& layers() const { return layers_; }  ///< To be replayed, ascending.
   std::int64_t longest() const;                               ///< Tokens that the longest sequence ends up with.
@@ -62,8 +58,8 @@ class CaseFile {
 
   /// Hidden states of a call, bf16 [batch, seqlen, dim]; recorded, or filler/1.
   Tensor input(std::int64_t call, int layer) const;
-  /// Nothing if it was not recorded. Rows hold `width` elements (-1: any number). Throws Error{bad_file} for a shape or
-  /// dtype that does not fit.
+  /// `what` is the name of a kind. Nothing if it was not recorded. Rows hold `width` elements (-1: any number). Throws
+  /// Error{bad_file} for a shape or dtype that does not fit.
   std::optional<RecordedTensor> recorded(std::int64_t call, int layer, std::string_view what, RowMeaning meaning,
                                          std::int64_t width) const;
   bool has(std::int64_t call, int layer, std::string_view what) const;
@@ -83,6 +79,8 @@ class CaseFile {
   SafetensorsFile file_;
   std::string name_;
   Config config_;
+  ModelShape shape_;
+  std::vector<RecordedKind> kinds_;
   std::int64_t max_tokens_ = 0;
   std::vector<CaseCall> calls_;
   std::vector<int> layers_;

@@ -21,39 +21,6 @@ std::vector<float> widen(const bf16* values, std::int64_t count) {
   return wide;
 }
 
-std::vector<NumericKind> numeric_kinds(const V41Config& c) {
-  const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads;
-  return {{"qr", RowMeaning::token, c.q_lora_rank},
-          {"q_rope", RowMeaning::token, heads * c.head_dim},
-          {"latent", RowMeaning::group, c.head_dim},
-          {"index_k_new", RowMeaning::group, c.index_head_dim},
-          {"index_q", RowMeaning::token, index_heads * c.index_head_dim},
-          {"index_weights", RowMeaning::token, index_heads},
-          {"compress_kv_new", RowMeaning::group, c.head_dim},
-          {"o", RowMeaning::token, heads * c.head_dim},
-          {"o_lora", RowMeaning::token, std::int64_t{c.o_groups} * c.o_lora_rank},
-          {"out", RowMeaning::token, c.dim}};
-}
-
-std::vector<NumericKind> numeric_kinds(const V32Config& c) {
-  const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads;
-  return {{"qr", RowMeaning::token, c.q_lora_rank},
-          {"kv_new", RowMeaning::token, c.kv_lora_rank},
-          {"k_pe_new", RowMeaning::token, c.qk_rope_head_dim},
-          {"index_k_new", RowMeaning::token, c.index_head_dim},
-          {"index_k_scale_new", RowMeaning::token, 1},
-          {"index_q", RowMeaning::token, index_heads * c.index_head_dim},
-          {"index_weights", RowMeaning::token, index_heads},
-          {"o", RowMeaning::token, heads * c.v_head_dim},
-          {"out", RowMeaning::token, c.dim}};
-}
-
-ReplayRules rules_of(const V41Config& c) {
-  return {numeric_kinds(c), c.window_size, c.head_dim, c.index_topk, c.candidate_topk_blocks, c.candidate_block_size};
-}
-
-ReplayRules rules_of(const V32Config& c) { return {numeric_kinds(c), 0, 0, c.index_topk, 0, 0}; }
-
 std::vector<float> widen_row(const TraceRows& event, std::int64_t i, std::int64_t width) {
   if (event.floats.data == nullptr) return widen(event.rows.row(i), width);
   return {event.floats.row(i), event.floats.row(i) + width};
@@ -65,16 +32,12 @@ bool ascending(const std::vector<std::int32_t>& list) {
 
 }  // namespace
 
-ReplayRules replay_rules(const Config& config) {
-  return std::visit([](const auto& c) { return rules_of(c); }, config);
-}
-
 LayerReplay::LayerReplay(const CaseFile& file, std::int64_t call, int layer, WindowRings& rings, CallState& state,
                          const std::function<void(const std::string&)>& progress)
     : file_(file),
       call_number_(call),
       call_(file.calls()[static_cast<std::size_t>(call)]),
-      rules_(replay_rules(file.config())),
+      shape_(file.shape()),
       layer_(layer),
       role_(layer_role(file.config(), layer)),
       rings_(rings),
@@ -87,19 +50,23 @@ LayerReplay::LayerReplay(const CaseFile& file, std::int64_t call, int layer, Win
 void LayerReplay::load_numeric() {
   const auto load = [&](std::string_view name, RowMeaning meaning, std::int64_t width) {
     if (auto recorded = file_.recorded(call_number_, layer_, name, meaning, width)) {
-      numeric_[std::string(name)].recorded = std::move(*recorded);
+      numeric_.insert_or_assign(std::string(name), Numeric{std::move(*recorded), {}, 0, meaning});
     }
   };
-  for (const NumericKind& kind : rules_.kinds) load(kind.name, kind.meaning, kind.width);
-  if (rules_.window > 0 && call_.start_pos == 0) {
-    load("window_kv", RowMeaning::last_token, rules_.window_width);
-  } else if (rules_.window > 0) {
-    ring_ = file_.recorded(call_number_, layer_, "window_kv", RowMeaning::slot, rules_.window_width);
+  for (const RecordedKind& kind : file_.kinds()) {
+    if (kind.use == RecordedUse::values) load(kind.name, kind.meaning, kind.width);
+  }
+  const RecordedKind* window = file_.find_kind(RecordedUse::window);
+  if (window != nullptr && call_.start_pos == 0) {
+    load(window->name, RowMeaning::last_token, window->width);
+  } else if (window != nullptr) {
+    ring_ = file_.recorded(call_number_, layer_, window->name, RowMeaning::slot, window->width);
   }
   const bool scores = role_.ratio > 0 && role_.index_source == layer_;
   load("index_score", RowMeaning::token, scores ? (call_.start_pos + call_.seqlen) / role_.ratio : -1);
-  if (rules_.window > 0 && !role_.is_candidate_source)
+  if (file_.find_kind(RecordedUse::candidates) != nullptr && !role_.is_candidate_source) {
     load("candidates", RowMeaning::token, -1);  // to be reported as out of place
+  }
 }
 
 void LayerReplay::load_selections() {
@@ -144,8 +111,8 @@ void LayerReplay::rows(const TraceRows& event) {
   if (event.name == "window_kv") update_ring(event);
   const auto found = numeric_.find(event.name);
   if (found == numeric_.end()) return;
-  auto& [recorded, error, seen] = found->second;
-  const bool groups = event.name == "latent" || event.name == "index_k_new" || event.name == "compress_kv_new";
+  auto& [recorded, error, seen, meaning] = found->second;
+  const bool groups = meaning == RowMeaning::group;
   const std::int64_t first = event.first - (groups ? call_.start_pos / std::max(1, role_.ratio) : call_.start_pos);
   const std::int64_t count = event.floats.data != nullptr ? event.floats.shape[0] : event.rows.shape[0];
   for (std::int64_t i = 0; i < count; ++i) {
@@ -160,7 +127,7 @@ void LayerReplay::update_ring(const TraceRows& event) {
   std::vector<bf16>& ring = rings_[static_cast<std::size_t>(event.sequence)];
   const std::int64_t width = event.rows.shape[1];
   for (std::int64_t i = 0; i < event.rows.shape[0]; ++i) {
-    const std::int64_t slot = (event.first + i) % rules_.window;  // below the slots there are
+    const std::int64_t slot = (event.first + i) % shape_.window;  // below the slots there are
     std::copy_n(event.rows.row(i), width, ring.begin() + slot * width);
   }
 }
@@ -195,7 +162,7 @@ void LayerReplay::scores(const TraceScores& event) {
   const std::int64_t row = call_row(event.position);
   const auto found = numeric_.find("index_score");
   if (found != numeric_.end()) {
-    auto& [recorded, error, seen] = found->second;
+    auto& [recorded, error, seen, meaning] = found->second;
     if (const std::int64_t index = find_row(recorded, row); index >= 0) {
       error.add(event.scores, recorded.floats(event.sequence, index));
       ++seen;
@@ -226,7 +193,7 @@ std::vector<float> LayerReplay::judging_scores(const QueryRow& query, std::int64
 std::optional<std::vector<std::int32_t>> LayerReplay::recorded_blocks(const QueryRow& query, std::int64_t index,
                                                                       std::int64_t visible) const {
   const std::vector<bool> allowed = candidates_->booleans(query.first, index);
-  const std::int64_t size = rules_.candidate_block_size;
+  const std::int64_t size = shape_.candidate_block_size;
   std::vector<std::int32_t> blocks;
   for (std::int64_t first = 0; first < visible; first += size) {
     const auto begin = allowed.begin() + first, end = allowed.begin() + std::min(first + size, visible);
@@ -248,12 +215,12 @@ void LayerReplay::candidates(const TraceSelection& event) {
   if (!recorded || (event.limit > 0 && (recorded->empty() || recorded->back() != newest))) {
     difference = {true, kImpossible};  // half a block, or the newest block left out
   } else if (event.limit > 0) {
-    const std::vector<float> best = block_scores(judging_scores(query, visible), rules_.candidate_block_size);
+    const std::vector<float> best = block_scores(judging_scores(query, visible), shape_.candidate_block_size);
     const std::span<const std::int32_t> others(recorded->data(), recorded->size() - 1);
     difference = compare_selection(best, std::span(event.chosen).first(event.chosen.size() - 1), others);
   }
   judged_candidates_[query] = difference;
-  if (recorded && static_cast<int>(recorded->size()) <= rules_.candidate_topk_blocks) {
+  if (recorded && static_cast<int>(recorded->size()) <= shape_.candidate_topk_blocks) {
     event.chosen = std::move(*recorded);
   }
 }
@@ -261,17 +228,19 @@ void LayerReplay::candidates(const TraceSelection& event) {
 LayerReplay::RecordedSelection LayerReplay::recorded_selection(const RecordedTensor& topk, const QueryRow& query,
                                                                std::int64_t index) const {
   const std::vector<std::int64_t> entries = topk.integers(query.first, index);
-  RecordedSelection selection = rules_.window > 0 ? split_entries(topk, entries) : visible_entries(query, entries);
+  RecordedSelection selection = family_of(file_.config()).selection_format == SelectionFormat::window_first
+                                    ? split_entries(topk, entries)
+                                    : visible_entries(query, entries);
   std::sort(selection.slots.begin(), selection.slots.end());
   std::sort(selection.positions.begin(), selection.positions.end());
   return selection;
 }
 
-/// V4.1: window slots first, then compressed positions behind an offset; -1 is nothing.
+/// SelectionFormat::window_first
 LayerReplay::RecordedSelection LayerReplay::split_entries(const RecordedTensor& topk,
                                                           const std::vector<std::int64_t>& entries) const {
-  const std::int64_t slots = call_.start_pos == 0 ? std::min(call_.seqlen, rules_.window) : rules_.window;
-  const std::int64_t offset = call_.start_pos == 0 ? call_.seqlen : rules_.window;
+  const std::int64_t slots = call_.start_pos == 0 ? std::min(call_.seqlen, shape_.window) : shape_.window;
+  const std::int64_t offset = call_.start_pos == 0 ? call_.seqlen : shape_.window;
   if (static_cast<std::int64_t>(entries.size()) < slots) {
     throw Error(ErrorCode::bad_file, fmt::format("{}: {} has rows of {}, expected at least {} window slots",
                                                  file_.name(), topk.name, entries.size(), slots));
@@ -290,7 +259,7 @@ LayerReplay::RecordedSelection LayerReplay::split_entries(const RecordedTensor& 
   return selection;
 }
 
-/// V3.2: positions in order of their scores, filled up with later ones that the query cannot see.
+/// SelectionFormat::positions
 LayerReplay::RecordedSelection LayerReplay::visible_entries(const QueryRow& query,
                                                             const std::vector<std::int64_t>& entries) const {
   const std::int64_t position = call_.start_pos + query.second;
@@ -304,9 +273,9 @@ LayerReplay::RecordedSelection LayerReplay::visible_entries(const QueryRow& quer
 }
 
 bool LayerReplay::window_fits(const QueryRow& query, const RecordedSelection& recorded) const {
-  if (rules_.window == 0) return true;
+  if (shape_.window == 0) return true;
   if (call_.start_pos > 0 && call_.seqlen > 1) return true;  // which slots held what is not recorded
-  const std::int64_t window = rules_.window;
+  const std::int64_t window = shape_.window;
   const std::int64_t position = call_.start_pos + query.second;
   std::vector<std::int64_t> expected;
   for (std::int64_t p = std::max<std::int64_t>(0, position - window + 1); p <= position; ++p) {
@@ -320,7 +289,7 @@ bool LayerReplay::bounds_known(const QueryRow& query, std::int64_t visible) cons
   return layer_role(file_.config(), role_.index_source).candidate_source < 0 ||
          (source_candidates_ && find_row(*source_candidates_, query.second) >= 0) ||
          visible <=
-             std::int64_t{rules_.candidate_block_size} * rules_.candidate_topk_blocks;  // every block is a candidate
+             std::int64_t{shape_.candidate_block_size} * shape_.candidate_topk_blocks;  // every block is a candidate
 }
 
 void LayerReplay::judge_selection(const RecordedSelection& recorded, const QueryRow& query, std::int64_t visible,
@@ -340,7 +309,7 @@ void LayerReplay::selection(const TraceSelection& event) {
   if (index < 0) return;
   const RecordedSelection recorded = recorded_selection(*topk, query, index);
   if (topk_) judge_selection(recorded, query, event.limit, event.chosen);
-  const bool usable = static_cast<int>(recorded.positions.size()) <= rules_.topk && ascending(recorded.positions) &&
+  const bool usable = static_cast<int>(recorded.positions.size()) <= shape_.topk && ascending(recorded.positions) &&
                       (recorded.positions.empty() || recorded.positions.back() < event.limit);
   if (usable) event.chosen = recorded.positions;
 }
@@ -376,18 +345,19 @@ void LayerReplay::judge(ReportBuilder& report) {
       }
     }
   }
-  for (const std::string_view kind : recorded_kinds(file_.config())) {
-    if (const auto found = numeric_.find(kind); found != numeric_.end()) {
-      const auto& [recorded, error, seen] = found->second;
+  for (const RecordedKind& kind : file_.kinds()) {
+    if (const auto found = numeric_.find(kind.name); found != numeric_.end()) {
+      const auto& [recorded, error, seen, meaning] = found->second;
       if (seen == recorded.row_count() * call_.batch) {
-        report.numeric(kind, place(), error.relative());
+        report.numeric(kind.name, place(), error.relative());
       } else {
-        report.incomparable(kind, place(), fmt::format("is recorded, but a {} layer has none", role_name(role_.role)));
+        report.incomparable(kind.name, place(),
+                            fmt::format("is recorded, but a {} layer has none", role_name(role_.role)));
       }
     }
-    const auto& rows = kind == "candidates" ? judged_candidates_ : judged_topk_;
-    if (kind != "candidates" && kind != "topk_idxs") continue;
-    for (const auto& [query, difference] : rows) report.selection(kind, place(query), difference);
+    if (kind.use != RecordedUse::candidates && kind.use != RecordedUse::selection) continue;
+    const auto& rows = kind.use == RecordedUse::candidates ? judged_candidates_ : judged_topk_;
+    for (const auto& [query, difference] : rows) report.selection(kind.name, place(query), difference);
   }
 }
 

@@ -16,23 +16,6 @@
 
 namespace skim {
 
-/// Elements per row of a numeric tensor, and what its rows are.
-struct NumericKind {
-  std::string_view name;
-  RowMeaning meaning;
-  std::int64_t width;
-};
-
-/// What replaying a model needs to know of its configuration.
-struct ReplayRules {
-  std::vector<NumericKind> kinds;
-  std::int64_t window = 0;  ///< Slots of the sliding window; 0: the model has none.
-  std::int64_t window_width = 0;
-  int topk = 0;
-  int candidate_topk_blocks = 0, candidate_block_size = 0;
-};
-ReplayRules replay_rules(const Config& config);
-
 /// (sequence, row of the call)
 using QueryRow = std::pair<int, std::int64_t>;
 
@@ -67,10 +50,7 @@ class LayerReplay final : public Trace {
     RecordedTensor recorded;
     ErrorSum error;
     std::int64_t rows_seen = 0;
-  };
-  struct SelectionRow {
-    QueryRow query;
-    SelectionDifference difference;
+    RowMeaning meaning = RowMeaning::token;
   };
 
   /// A row of topk_idxs taken apart.
@@ -108,7 +88,7 @@ class LayerReplay final : public Trace {
   const CaseFile& file_;
   std::int64_t call_number_;
   const CaseCall& call_;
-  ReplayRules rules_;
+  const ModelShape& shape_;
   int layer_;
   LayerRole role_;
   WindowRings& rings_;

@@ -8,14 +8,9 @@
 
 namespace skim {
 
-double Allowances::of(std::string_view kind) const {
-  if (everywhere) return *everywhere;
-  if (v32 && kind == "out") return fp8 ? 4e-2 : 1.5e-2;
-  if (v32) return kind == "o" ? 1.2e-2 : 5e-3;
-  if (kind == "out") return reference ? (fp8 ? 2e-2 : 5e-3) : (fp8 ? 4e-2 : 1e-2);
-  if (!reference && kind == "index_score") return 2e-2;
-  if (!reference && kind == "o") return 1e-2;
-  return 5e-3;
+double Allowances::of(const RecordedKind& kind) const {
+  if (kind.use == RecordedUse::selection || kind.use == RecordedUse::candidates) return kSelectionAllowance;
+  return everywhere ? *everywhere : kind.allowed.of(reference, fp8);
 }
 
 VerifyKind& ReportBuilder::kind(std::string_view name) {
@@ -23,8 +18,8 @@ VerifyKind& ReportBuilder::kind(std::string_view name) {
   if (found != kinds_.end()) return found->second;
   VerifyKind fresh;
   fresh.name = name;
-  const bool selection = name == "topk_idxs" || name == "candidates";
-  fresh.allowed = selection ? kSelectionAllowance : allowances_.of(name);
+  fresh.allowed = allowances_.of(
+      *std::find_if(known_.begin(), known_.end(), [&](const RecordedKind& known) { return known.name == name; }));
   return kinds_.emplace(fresh.name, fresh).first->second;
 }
 
@@ -91,8 +86,8 @@ void ReportBuilder::finish(VerifyReport& report) {
                                       [](const Failure& a, const Failure& b) { return a.order < b.order; });
   if (first != failures_.end()) report.first_failure = first->text;
   if (kinds_.empty()) report.first_failure = "nothing is recorded that could be compared";
-  for (const std::string_view name : order_) {
-    if (const auto found = kinds_.find(name); found != kinds_.end()) report.kinds.push_back(found->second);
+  for (const RecordedKind& known : known_) {
+    if (const auto found = kinds_.find(known.name); found != kinds_.end()) report.kinds.push_back(found->second);
   }
 }
 

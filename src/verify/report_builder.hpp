@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/recorded.hpp"
 #include "skim/verify.hpp"
 #include "verify/compare.hpp"
 
@@ -19,20 +20,19 @@ inline constexpr double kSelectionAllowance = 0x1p-7;
 inline constexpr double kLooseShare = 0.01;
 inline constexpr double kSelectionLimit = 0x1p-5;
 
+/// What chooses among the allowances of a kind.
 struct Allowances {
-  bool v32 = false;                  ///< Model; all its kernel sets take the absorbed path, the recordings two.
   bool reference = false;            ///< Kernel set.
   bool fp8 = false;                  ///< Weights.
   std::optional<double> everywhere;  ///< Overrides the standard ones.
 
-  double of(std::string_view kind) const;
+  double of(const RecordedKind& kind) const;
 };
 
 class ReportBuilder {
  public:
-  /// `order`: names of the kinds in order of computation.
-  ReportBuilder(Allowances allowances, std::span<const std::string_view> order)
-      : allowances_(allowances), order_(order) {}
+  /// `known`: all kinds in order of computation.
+  ReportBuilder(Allowances allowances, std::span<const RecordedKind> known) : allowances_(allowances), known_(known) {}
 
   /// A whole numeric tensor. `place` is e.g. "call 3 layer 2".
   void numeric(std::string_view kind, const std::string& place, double error);
@@ -53,7 +53,7 @@ class ReportBuilder {
   void fail(VerifyKind& kind, std::string text);
 
   Allowances allowances_;
-  std::span<const std::string_view> order_;
+  std::span<const RecordedKind> known_;
   std::map<std::string, VerifyKind, std::less<>> kinds_;
   std::map<std::string, std::vector<Failure>, std::less<>> loose_;  ///< Selection rows beyond the allowance.
   std::vector<Failure> failures_;

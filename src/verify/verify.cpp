@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoint/tensor_names.hpp"
 #include "base/out_of_memory.hpp"
+#include "checkpoint/tensor_names.hpp"
+#include "models/family.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
 #include "skim/model.hpp"
@@ -35,8 +36,9 @@ class Replay {
     for (const SequenceId id : sequences_) cache_.remove(id);
     sequences_.clear();
     for (int i = 0; i < batch; ++i) sequences_.push_back(cache_.add());
-    const ReplayRules rules = replay_rules(file_.config());
-    const auto window = static_cast<std::size_t>(std::min(rules.window, file_.longest()) * rules.window_width);
+    const RecordedKind* kind = file_.find_kind(RecordedUse::window);
+    const std::int64_t slots = std::min(file_.shape().window, file_.longest());
+    const auto window = static_cast<std::size_t>(kind != nullptr ? slots * kind->width : 0);
     for (const int layer : file_.layers()) {
       rings_[layer].assign(static_cast<std::size_t>(batch), std::vector<bf16>(window, bf16{0}));
     }
@@ -70,21 +72,9 @@ class Replay {
   std::map<int, WindowRings> rings_;
 };
 
-void forget_storage(V41Config& config) {
-  config.compress_ratios.resize(static_cast<std::size_t>(config.n_layers));
-  config.n_draft_layers = 0;
-  config.weight_type = WeightType::fp8;
-}
-
-void forget_storage(V32Config& config) {
-  config.n_draft_layers = 0;
-  config.weight_type = WeightType::fp8;
-}
-
 /// Both describe the same backbone; how weights are stored and how many draft layers follow does not matter.
-bool same_backbone(Config a, Config b) {
-  for (Config* config : {&a, &b}) std::visit([](auto& c) { forget_storage(c); }, *config);
-  return a == b;
+bool same_backbone(const Config& a, const Config& b) {
+  return &family_of(a) == &family_of(b) && family_of(a).backbone(a) == family_of(b).backbone(b);
 }
 
 /// fp8 weights are judged less strictly, because the last projection quantizes its input once more.
@@ -108,11 +98,10 @@ VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& opti
     if (options.progress) options.progress(fmt::format("loading layer {}", layer));
   };
   const Model model(weights, {.layers = file.layers(), .kernels = options.kernels, .progress = loading});
-  ReportBuilder builder({.v32 = std::holds_alternative<V32Config>(file.config()),
-                         .reference = model.kernels() == "reference",
+  ReportBuilder builder({.reference = model.kernels() == "reference",
                          .fp8 = has_fp8_output(weights, file.layers()),
                          .everywhere = options.tolerance},
-                        recorded_kinds(file.config()));
+                        file.kinds());
   Replay(file, model, options).run(builder);
   VerifyReport report{
       path.string(), std::string(model_type(file.config())), std::string(model.kernels()), {}, file.ignored(), {}};

@@ -13,6 +13,7 @@
 #include "cache/cache_impl.hpp"
 #include "formats/bf16.hpp"
 #include "kernels/registry.hpp"
+#include "models/v41/v41.hpp"
 #include "named_v41.hpp"
 
 namespace skim::test {
@@ -61,7 +62,7 @@ class Hand {
   }
   /// Row i at position i * step, by the table of layers of this ratio.
   Rows rotate(Rows x, std::int64_t head, int ratio, std::int64_t step = 1) {
-    const RopeTable table(rope_parameters(as_v41(checkpoint_.config()), ratio));
+    const RopeTable table(v41::rope(checkpoint_.config(), {.ratio = ratio}, false));
     std::vector<std::int64_t> positions;
     for (std::int64_t i = 0; i < x.count; ++i) positions.push_back(i * step);
     std::vector<float> angles(static_cast<std::size_t>(x.count * table.pairs() * 2));
@@ -132,7 +133,7 @@ double frequency(int pair, int width, double theta, std::int64_t original, doubl
 }
 
 void expect_table(const V41Config& config, int ratio, double theta, std::int64_t original) {
-  const RopeTable table(rope_parameters(config, ratio));
+  const RopeTable table(v41::rope(config, {.ratio = ratio}, false));
   ASSERT_EQ(table.pairs(), config.rope_head_dim / 2);
   const std::vector<std::int64_t> positions = {1, 128, 5000};
   std::vector<float> angles(static_cast<std::size_t>(3 * table.pairs() * 2));

@@ -10,6 +10,7 @@
 #include "attention/v32_run.hpp"
 #include "formats/bf16.hpp"
 #include "kernels/registry.hpp"
+#include "models/v32/v32.hpp"
 
 namespace skim::test {
 namespace {
@@ -127,7 +128,7 @@ TEST(Fault26, TheScaleIsThatOfTheTrainedWidthNotOfTheAbsorbedOne) {
 /// Rows of one tensor, turned at their positions by the table that the layer should use.
 std::vector<bf16> rotated(const ShownLayer& shown, std::vector<bf16> row, int width, std::int64_t position,
                           RotationStyle style) {
-  const RopeTable table(rope_parameters(shown.config, true));
+  const RopeTable table(v32::rope(shown.config, {}, true));
   std::vector<float> angles(static_cast<std::size_t>(2 * table.pairs()));
   const View<float, 3> cos_sin(angles.data(), {1, table.pairs(), 2});
   table.fill(std::array{position}, cos_sin);

@@ -1,0 +1,111 @@
+// DeepSeek-V3.2: docs/v32.md.
+#include <fmt/format.h>
+
+#include "attention/v32_run.hpp"
+#include "checkpoint/config_models.hpp"
+#include "models/v32/v32.hpp"
+
+namespace skim {
+namespace v32 {
+namespace {
+
+constexpr NamedShape kShapes[] = {{"v32", [] { return Config(v32_config()); }},
+                                  {"v32-tiny", [] { return Config(v32_tiny_config()); }}};
+
+bool recognizes(const JsonObject& document) { return document.has("kv_lora_rank"); }
+Config read(const JsonObject& document) { return read_v32_config(document); }
+void check(const Config& config) { check_config(config_of(config)); }
+std::string text(const Config& config) { return canonical_text(config_of(config)); }
+
+Config backbone(const Config& config) {
+  V32Config c = config_of(config);
+  c.n_draft_layers = 0;
+  c.weight_type = WeightType::fp8;
+  return c;
+}
+
+ModelShape shape(const Config& config) {
+  const V32Config& c = config_of(config);
+  return {.dim = c.dim,
+          .layers = c.n_layers,
+          .draft_layers = c.n_draft_layers,
+          .norm_eps = c.norm_eps,
+          .context = 128 << 10,
+          .heads = c.n_heads,
+          .q_lora_rank = c.q_lora_rank,
+          .head_width = std::int64_t{c.qk_nope_head_dim} + c.qk_rope_head_dim,
+          .rotated = c.qk_rope_head_dim,
+          .key_width = std::int64_t{c.kv_lora_rank} + c.qk_rope_head_dim,
+          .value_width = c.kv_lora_rank,
+          .rounding = AttendRounding::logits,
+          .index_heads = c.index_n_heads,
+          .topk = c.index_topk,
+          .yarn_beyond = c.original_seq_len,
+          .input_scale = c.ue8m0_scales ? Fp8Scale::pow2 : Fp8Scale::float32,
+          .weight_type = c.weight_type};
+}
+
+std::string describe(const Config& config) {
+  const V32Config& c = config_of(config);
+  return fmt::format(
+      "{} layers, {} draft layers; dim {}, {} heads of {} + {} rotated, values of {}, latents of {}\n"
+      "index: {} heads of {}, top {}; activation scales {}; {}",
+      c.n_layers, c.n_draft_layers, c.dim, c.n_heads, c.qk_nope_head_dim, c.qk_rope_head_dim, c.v_head_dim,
+      c.kv_lora_rank, c.index_n_heads, c.index_head_dim, c.index_topk, c.ue8m0_scales ? "ue8m0" : "float32",
+      c.original_seq_len > 0 ? fmt::format("YaRN beyond a context of {}", c.original_seq_len) : std::string("no YaRN"));
+}
+
+class Layer final : public LoadedLayer {
+ public:
+  Layer(const V32Config& config, V32Weights weights) : config_(config), weights_(std::move(weights)) {}
+  std::int64_t weight_bytes() const override { return weights_.bytes(); }
+  void run(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out) const override {
+    run_layer(V32Run{run, config_, weights_}, x, out);
+  }
+
+ private:
+  V32Config config_;
+  V32Weights weights_;
+};
+
+}  // namespace
+
+RopeParameters rope(const Config& config, const LayerRole&, bool yarn) {
+  const V32Config& c = config_of(config);
+  if (!yarn) return {.width = c.qk_rope_head_dim, .theta = c.rope_theta};
+  return {.width = c.qk_rope_head_dim,
+          .theta = c.rope_theta,
+          .original_seq_len = c.original_seq_len,
+          .factor = c.rope_factor,
+          .beta_fast = c.beta_fast,
+          .beta_slow = c.beta_slow};
+}
+
+std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole&) {
+  return std::make_unique<Layer>(config_of(config), load_v32_weights(load, config_of(config)));
+}
+
+}  // namespace v32
+
+constinit const Family v32_family = {.model_type = kV32Model,
+                                     .other_model_type = {},
+                                     .named_shapes = v32::kShapes,
+                                     .layer_names = {"model.layers.", {}, ".self_attn."},
+                                     .scales = {DType::f32, kV32Block, {}, "_scale_inv"},
+                                     .output_projection = "o_proj.weight",
+                                     .selection_format = SelectionFormat::positions,
+                                     .recognizes = v32::recognizes,
+                                     .read = v32::read,
+                                     .check = v32::check,
+                                     .canonical_text = v32::text,
+                                     .describe = v32::describe,
+                                     .backbone = v32::backbone,
+                                     .shape = v32::shape,
+                                     .role = v32::role,
+                                     .tensors = v32::tensors,
+                                     .layout = v32::layout,
+                                     .recorded = v32::recorded,
+                                     .rope = v32::rope,
+                                     .load = v32::load};
+
+}  // namespace skim

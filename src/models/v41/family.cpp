@@ -1,0 +1,118 @@
+// DeepSeek-V4.1: docs/v41.md.
+#include <fmt/format.h>
+
+#include "attention/v41_run.hpp"
+#include "checkpoint/config_models.hpp"
+#include "models/v41/v41.hpp"
+
+namespace skim {
+namespace v41 {
+namespace {
+
+constexpr NamedShape kShapes[] = {{"v41-flash", [] { return Config(v41_flash_config()); }},
+                                  {"v41-tiny", [] { return Config(v41_tiny_config()); }}};
+
+bool recognizes(const JsonObject& document) { return !document.has("kv_lora_rank"); }
+Config read(const JsonObject& document) { return read_v41_config(document); }
+void check(const Config& config) { check_config(config_of(config)); }
+std::string text(const Config& config) { return canonical_text(config_of(config)); }
+
+Config backbone(const Config& config) {
+  V41Config c = config_of(config);
+  c.compress_ratios.resize(static_cast<std::size_t>(c.n_layers));
+  c.n_draft_layers = 0;
+  c.weight_type = WeightType::fp8;
+  return c;
+}
+
+ModelShape shape(const Config& config) {
+  const V41Config& c = config_of(config);
+  const bool has_candidates = c.candidate_source_layer >= 0;
+  return {.dim = c.dim,
+          .layers = c.n_layers,
+          .draft_layers = c.n_draft_layers,
+          .norm_eps = c.norm_eps,
+          .context = 1 << 20,
+          .heads = c.n_heads,
+          .q_lora_rank = c.q_lora_rank,
+          .head_width = c.head_dim,
+          .rotated = c.rope_head_dim,
+          .key_width = c.head_dim,
+          .value_width = c.head_dim,
+          .rounding = AttendRounding::exponentials,
+          .window = c.window_size,
+          .index_heads = c.index_n_heads,
+          .topk = c.index_topk,
+          .candidate_topk_blocks = has_candidates ? c.candidate_topk_blocks : 0,
+          .candidate_block_size = has_candidates ? c.candidate_block_size : 0,
+          .weight_type = c.weight_type};
+}
+
+std::string describe(const Config& config) {
+  const V41Config& c = config_of(config);
+  std::string text =
+      fmt::format("{} layers, {} draft layers; dim {}, {} heads of {} ({} rotated), window {}", c.n_layers,
+                  c.n_draft_layers, c.dim, c.n_heads, c.head_dim, c.rope_head_dim, c.window_size);
+  if (c.kv_source_layers.empty()) return text;
+  text += fmt::format("\nindex: {} heads of {}, top {}", c.index_n_heads, c.index_head_dim, c.index_topk);
+  if (c.candidate_source_layer >= 0) {
+    text += fmt::format(" within {} blocks of {} chosen by layer {}", c.candidate_topk_blocks, c.candidate_block_size,
+                        c.candidate_source_layer);
+  }
+  return text;
+}
+
+class Layer final : public LoadedLayer {
+ public:
+  Layer(const V41Config& config, V41Weights weights) : config_(config), weights_(std::move(weights)) {}
+  std::int64_t weight_bytes() const override { return weights_.bytes(); }
+  void run(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out) const override {
+    run_layer(V41Run{run, config_, weights_}, x, out);
+  }
+
+ private:
+  V41Config config_;
+  V41Weights weights_;
+};
+
+}  // namespace
+
+RopeParameters rope(const Config& config, const LayerRole& role, bool) {
+  const V41Config& c = config_of(config);
+  if (role.ratio == 0) return {.width = c.rope_head_dim, .theta = c.rope_theta};
+  return {.width = c.rope_head_dim,
+          .theta = c.compress_rope_theta,
+          .original_seq_len = c.original_seq_len,
+          .factor = c.rope_factor,
+          .beta_fast = c.beta_fast,
+          .beta_slow = c.beta_slow};
+}
+
+std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole& role) {
+  return std::make_unique<Layer>(config_of(config), load_v41_weights(load, config_of(config), role));
+}
+
+}  // namespace v41
+
+constinit const Family v41_family = {.model_type = kV41Model,
+                                     .other_model_type = "deepseek_v41_text",
+                                     .named_shapes = v41::kShapes,
+                                     .layer_names = {"layers.", "mtp.", ".attn."},
+                                     .scales = {DType::f8_e8m0, kV41Block, ".weight", ".scale"},
+                                     .output_projection = "wo_b.weight",
+                                     .selection_format = SelectionFormat::window_first,
+                                     .recognizes = v41::recognizes,
+                                     .read = v41::read,
+                                     .check = v41::check,
+                                     .canonical_text = v41::text,
+                                     .describe = v41::describe,
+                                     .backbone = v41::backbone,
+                                     .shape = v41::shape,
+                                     .role = v41::role,
+                                     .tensors = v41::tensors,
+                                     .layout = v41::layout,
+                                     .recorded = v41::recorded,
+                                     .rope = v41::rope,
+                                     .load = v41::load};
+
+}  // namespace skim
