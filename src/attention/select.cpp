@@ -117,7 +117,18 @@ class ScoreTile {
           {scores_[i], ranges_[i], limits_.topk, published.entries(token(rows_[i])), published.count(token(rows_[i]))});
     }
     run_.kernels.select_topk(run_.context(), queries);
+    if (run_.layout().window == 0) {
+      for (const IndexRow& row : rows_) keep_newest(published, token(row), row);
+    }
     for (const IndexRow& row : rows_) offer(published, row, row.visible, &Trace::selection);
+  }
+
+  /// A query with NaN in it scores everything NaN, so nothing was chosen. Without a window it would attend to no row
+  /// and give zeros, where NaN belongs: it attends to its newest position.
+  static void keep_newest(Publication& published, std::int64_t token, const IndexRow& row) {
+    if (*published.count(token) > 0 || row.visible == 0) return;
+    *published.entries(token) = static_cast<std::int32_t>(row.visible - 1);
+    *published.count(token) = 1;
   }
 
   /// Lets the trace see a list, and takes over its changes.

@@ -255,10 +255,10 @@ struct Kernels {
   /// One softmax over the window rows (oldest first) and then the selected rows (ascending), in blocks of 64 with a
   /// running maximum that starts at -1e30: logits = float32(q . row) * scale; probabilities exp(logit - max) are
   /// rounded to bf16 for the average of values, not for the denominator; a sink adds exp(sink - max) to the denominator
-  /// only. No row at all gives zeros. log_sum = natural logarithm of the sum of exp(logit) over the rows, the sink left
-  /// out; -inf for no row.  Published sparse_attn_kernel. With AttendRounding::logits the reference set
-  /// rounds as the published MLA.forward with absorbed projections does, in one softmax over all rows; other sets may
-  /// take the steps above, with logits of either kind.
+  /// only. If exp(logit) is 0 for every row, or there is none, zeros. log_sum = natural logarithm of the sum of
+  /// exp(logit) over the rows, the sink left out; -inf if that is 0.  Published sparse_attn_kernel. With
+  /// AttendRounding::logits the reference set rounds as the published MLA.forward with absorbed projections does, in
+  /// one softmax over all rows; other sets may take the steps above, with logits of either kind.
   void (*attend)(Context&, const AttendShape&, std::span<const AttendQuery>);
 };
 

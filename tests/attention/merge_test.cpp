@@ -87,6 +87,98 @@ TEST(Merge, APartOfAnotherShapeIsNamed) {
   EXPECT_NE(message({{out, log_sum, two_sinks}}, {}).find("part 0 has 2 sinks"), std::string::npos);
 }
 
+/// Two parts of two tokens, two heads and three channels, of which `values` and `sums` hold the first part.
+struct TwoParts {
+  std::vector<float> values, sums, other_values, other_sums;
+
+  TwoParts() : values(12), sums(4), other_values(12), other_sums(4) {
+    for (std::size_t i = 0; i < 12; ++i)
+      values[i] = static_cast<float>(i), other_values[i] = static_cast<float>(20 - i);
+    for (std::size_t i = 0; i < 4; ++i) sums[i] = 0.25f * static_cast<float>(i), other_sums[i] = 1 - sums[i];
+  }
+  static View<float, 3> rows(float* data) { return {data, {2, 2, 3}}; }
+  static View<float, 2> logs(float* data) { return {data, {2, 2}}; }
+  std::array<AttentionPart, 2> parts() {
+    return {{{rows(values.data()), logs(sums.data()), {}}, {rows(other_values.data()), logs(other_sums.data()), {}}}};
+  }
+};
+
+// FAULTS 116: 1.5 2 instead of 2 3
+TEST(Fault116, TheResultMayTakeThePlaceOfAPart) {
+  TwoParts apart;
+  std::vector<float> want(12), want_sums(4);
+  merge_attention(apart.parts(), {}, TwoParts::rows(want.data()), TwoParts::logs(want_sums.data()));
+  for (const bool first : {true, false}) {
+    TwoParts inside;
+    std::vector<float>& out = first ? inside.values : inside.other_values;
+    std::vector<float>& sums = first ? inside.sums : inside.other_sums;
+    merge_attention(inside.parts(), {}, TwoParts::rows(out.data()), TwoParts::logs(sums.data()));
+    EXPECT_EQ(out, want) << first;
+    EXPECT_EQ(sums, want_sums) << first;
+  }
+}
+
+TEST(Fault116, TheResultMayOverlapPartsInAnyOtherWay) {
+  TwoParts apart;
+  std::vector<float> want(12), want_sums(4);
+  merge_attention(apart.parts(), {}, TwoParts::rows(want.data()), TwoParts::logs(want_sums.data()));
+  for (const std::ptrdiff_t shift : {-5, -1, 1, 4}) {
+    std::vector<float> memory(40, -1.0f);
+    float* const part = memory.data() + 10;
+    std::copy(apart.values.begin(), apart.values.end(), part);
+    auto parts = apart.parts();
+    parts[0].out = TwoParts::rows(part);
+    std::vector<float> sums(4);
+    merge_attention(parts, {}, TwoParts::rows(part + shift), TwoParts::logs(sums.data()));
+    EXPECT_EQ(std::vector<float>(part + shift, part + shift + 12), want) << shift;
+    std::vector<float> elsewhere(12);
+    std::copy(apart.values.begin(), apart.values.end(), part);
+    merge_attention(parts, {}, TwoParts::rows(elsewhere.data()), TwoParts::logs(part + 4 + shift));
+    EXPECT_EQ(std::vector<float>(part + 4 + shift, part + 8 + shift), want_sums) << shift;
+  }
+}
+
+TEST(Fault116, NullIsRefusedByName) {
+  TwoParts two;
+  std::vector<float> out(12), sums(4);
+  const auto message = [&](std::span<const AttentionPart> parts, float* rows, float* logs,
+                           std::span<const float> sink = {}) {
+    try {
+      merge_attention(parts, sink, TwoParts::rows(rows), TwoParts::logs(logs));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const std::size_t i : {0u, 1u}) {
+    auto parts = two.parts();
+    parts[i].out.data = nullptr;
+    EXPECT_EQ(message(parts, out.data(), sums.data()),
+              "merge: out of part " + std::to_string(i) + " has no data (null)");
+    parts = two.parts();
+    parts[i].log_sum.data = nullptr;
+    EXPECT_EQ(message(parts, out.data(), sums.data()),
+              "merge: log_sum of part " + std::to_string(i) + " has no data (null)");
+  }
+  EXPECT_EQ(message(two.parts(), nullptr, sums.data()), "merge: out has no data (null)");
+  EXPECT_EQ(message(two.parts(), out.data(), nullptr), "merge: log_sum has no data (null)");
+  const AttentionPart* const nowhere = nullptr;
+  EXPECT_EQ(message({nowhere, 2}, out.data(), sums.data()), "merge: the list of 2 parts is null");
+  const float* const no_sink = nullptr;
+  EXPECT_EQ(message(two.parts(), out.data(), sums.data(), {no_sink, 2}),
+            "merge: the sinks of the result have no data (null)");
+  EXPECT_EQ(out, std::vector<float>(12)) << "nothing is written";
+}
+
+TEST(Fault116, ANanInALogarithmIsNotLost) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Part& result : {merged({{1, 0.5f}, {2, nan}}), merged({{1, nan}, {2, 0.5f}})}) {
+    EXPECT_TRUE(std::isnan(result.out));
+    EXPECT_TRUE(std::isnan(result.log_sum));
+  }
+}
+
 /// Attention of every token, as a layer shows it.
 class AttentionTape : public Trace {
  public:

@@ -60,7 +60,7 @@ inline void score_fp4_task(const IndexShape& shape, const IndexTask& task, std::
                     sums + (group * kBlockKeys + key - block) * heads + panel * simd::kPanel<Vector> + head);
                 const auto scale = simd::load<Vector>(space.head_scales +
                                                       (panel * space.groups + group) * simd::kPanel<Vector> + head);
-                dots[0][half] = Vector::multiply_add(Vector::to_floats(sum) * scale, key_scale, dots[0][half]);
+                dots[0][half] = Vector::multiply_add(Vector::to_floats(sum), scale * key_scale, dots[0][half]);
               }
             }
           });

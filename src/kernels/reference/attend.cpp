@@ -103,8 +103,17 @@ float soften(float* logits, std::int64_t total) {
   return log_sum(maximum, denominator);
 }
 
-/// row: [key_width], scratch; logits: [heads, total]; average: [heads, value_width]
-void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* row, float* logits, float* average) {
+/// Averages [heads, value_width] as bf16; zeros for a head whose log_sum is -inf: no row counts for anything.
+void store_averages(const AttendShape& shape, const float* log_sums, const float* average, bf16* out) {
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.heads) * shape.value_width; ++i) {
+    const bool counts = log_sums[i / shape.value_width] != -std::numeric_limits<float>::infinity();
+    out[i] = counts ? to_bf16(average[i]) : bf16{0};
+  }
+}
+
+/// row: [key_width], scratch; logits: [heads, total]; average: [heads, value_width]; log_sums: [heads]
+void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* row, float* logits, float* average,
+                    float* log_sums) {
   const std::int64_t total = query.rows();
   for (std::int64_t i = 0; i < total; ++i) {
     widen_row(shape, query, i, row);
@@ -117,9 +126,9 @@ void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* r
   }
   std::fill_n(average, static_cast<std::int64_t>(shape.heads) * shape.value_width, 0.0f);
   for (int h = 0; h < shape.heads; ++h) {
-    const float sum = soften(logits + h * total, total);
-    if (query.log_sum != nullptr) query.log_sum[h] = sum;
+    log_sums[h] = soften(logits + h * total, total);
   }
+  if (query.log_sum != nullptr) std::copy_n(log_sums, shape.heads, query.log_sum);
   for (std::int64_t i = 0; i < total; ++i) {
     widen_row(shape, query, i, row);
     for (int h = 0; h < shape.heads; ++h) {
@@ -127,9 +136,7 @@ void attend_at_once(const AttendShape& shape, const AttendQuery& query, float* r
       for (int c = 0; c < shape.value_width; ++c) sums[c] += logits[h * total + i] * row[c];
     }
   }
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(shape.heads) * shape.value_width; ++i) {
-    query.out[i] = to_bf16(average[i]);
-  }
+  store_averages(shape, log_sums, average, query.out);
 }
 
 std::int64_t longest_list(std::span<const AttendQuery> queries) {
@@ -146,7 +153,7 @@ void attend(Context& context, const AttendShape& shape, std::span<const AttendQu
   const std::int64_t average_floats = static_cast<std::int64_t>(shape.heads) * shape.value_width;
   const std::int64_t state_floats = in_blocks
                                         ? shape.heads * static_cast<std::int64_t>(sizeof(HeadState) / sizeof(float))
-                                        : shape.heads * longest_list(queries);
+                                        : shape.heads * (longest_list(queries) + 1);
   context.reserve_thread_scratch((row_floats + average_floats + state_floats) *
                                  static_cast<std::int64_t>(sizeof(float)));
   parallel_for(context, static_cast<std::int64_t>(queries.size()), kAttendBlock * average_floats,
@@ -158,7 +165,7 @@ void attend(Context& context, const AttendShape& shape, std::span<const AttendQu
                  if (in_blocks) {
                    attend_in_blocks(shape, query, rows, average, reinterpret_cast<HeadState*>(state));
                  } else {
-                   attend_at_once(shape, query, rows, state, average);
+                   attend_at_once(shape, query, rows, state + shape.heads, average, state);
                  }
                });
 }

@@ -56,8 +56,8 @@ void pack_heads(const IndexShape& shape, const IndexQuery& query, const Fp4Index
   std::fill_n(space.start, padded_heads * space.groups, 0);
   std::fill_n(space.head_scales, padded_heads * space.groups, 0.0f);
   std::fill_n(space.weights, padded_heads, 0.0f);
-  std::copy_n(query.weights, shape.heads, space.weights);
   for (std::int64_t h = 0; h < shape.heads; ++h) {
+    space.weights[h] = skim::round_bf16(query.weights[h]);  // they are bf16 values; so are their NaNs from here on
     const auto* row = reinterpret_cast<const std::uint8_t*>(query.query + h * shape.layout.bytes());
     for (std::int64_t group = 0; group < space.groups; ++group) {
       const std::int64_t at = (h / kPanel<V> * space.groups + group) * kPanel<V> + h % kPanel<V>;
@@ -114,8 +114,7 @@ inline __attribute__((always_inline)) void dot_keys(const Fp4IndexSpace<V>& spac
     for (int i = 0; i < V::kTileKeys; ++i) {
       const Floats<V> key_scale = spread<V>(space.key_scales[(key + i) * space.groups + group]);
       for (int half = 0; half < 2; ++half) {
-        const Floats<V> part = V::to_floats(sums[i][half]) * scales[half];
-        dots[i][half] = V::multiply_add(part, key_scale, dots[i][half]);
+        dots[i][half] = V::multiply_add(V::to_floats(sums[i][half]), scales[half] * key_scale, dots[i][half]);
       }
     }
   }
@@ -133,7 +132,8 @@ void combine_heads(const Fp4IndexSpace<V>& space, std::int64_t first, std::int64
       for (int i = 0; i < kTile; ++i) {
         for (int half = 0; half < 2; ++half) {
           const Floats<V> weight = load<V>(space.weights + panel * kPanel<V> + half * V::kLanes);
-          totals[i] += round_bf16<V>(V::larger(spread<V>(0.0f), round_bf16<V>(dots[i][half])) * weight);
+          const Floats<V> value = round_bf16_product<V>(dots[i][half]);
+          totals[i] += round_bf16_product<V>(V::larger(spread<V>(0.0f), value) * weight);
         }
       }
     }

@@ -1,6 +1,9 @@
 // Index scores of V3.2: dots of e4m3 codes in float32, keys by panels of heads.
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include "kernels/simd/index_fp4.hpp"
 #include "kernels/simd/rows.hpp"
 
@@ -55,6 +58,12 @@ void unpack_keys(const IndexShape& shape, const IndexQuery& query, std::int64_t 
   }
 }
 
+/// Scale of a packed key. An infinite one stands beside a NaN code, which is not found among the codes.
+inline constexpr auto key_scale = [](const RowLayout& layout, const std::byte* row) {
+  const float scale = row_scale(layout, row, 0);
+  return std::isfinite(scale) ? scale : std::numeric_limits<float>::quiet_NaN();
+};
+
 /// scores[i] = key scale * sum over heads of relu(dot) * weight. Space: heads, weights, dots and key_rows as above.
 template <class V, class Space>
 void combine_heads(const IndexShape& shape, const Space& space, std::int64_t count, float* scores) {
@@ -64,7 +73,7 @@ void combine_heads(const IndexShape& shape, const Space& space, std::int64_t cou
       const Floats<V> positive = V::larger(spread<V>(0.0f), load<V>(space.dots + i * space.heads + h));
       total = V::multiply_add(positive, load<V>(space.weights + h), total);
     }
-    scores[i] = space.key_rows[i] != nullptr ? V::sum(total) * row_scale(shape.layout, space.key_rows[i], 0)
+    scores[i] = space.key_rows[i] != nullptr ? V::sum(total) * key_scale(shape.layout, space.key_rows[i])
                                              : -std::numeric_limits<float>::infinity();
   }
 }

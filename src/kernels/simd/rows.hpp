@@ -13,12 +13,13 @@
 
 namespace skim::simd {
 
-/// e4m3 codes times `scale`; to: aligned to the vector.
+/// e4m3 codes times `scale`; to: aligned to the vector. No finite scale may stand beside a NaN code.
 template <class V>
 void widen_e4m3(const std::uint8_t* codes, std::int64_t count, float scale, bool round, float* to) {
   const Floats<V> scales = spread<V>(scale) * 0x1p8f;
+  const bool has_room = scale < 0x1p119f;  // for the 2^8; not if the scale is NaN
   std::int64_t i = 0;
-  for (; i + V::kLanes <= count; i += V::kLanes) {
+  for (; has_room && i + V::kLanes <= count; i += V::kLanes) {
     const Floats<V> values = V::widen_e4m3(codes + i) * scales;
     store<V>(to + i, round ? round_bf16<V>(values) : values);
   }

@@ -38,12 +38,20 @@ Floats<V> load_unaligned(const float* from) {
   return value;
 }
 
-/// Bits of the nearest bf16 in the upper half of each lane, ties to even. A NaN stays one if its first mantissa bit is
-/// set, as in every NaN that arithmetic makes.
+/// round_bf16 of each lane that is no NaN, or a NaN whose lower half is 0: all that arithmetic makes of bf16 values and
+/// powers of two. Other NaNs may become numbers.
+template <class V>
+Floats<V> round_bf16_product(Floats<V> value) {
+  const auto bits = std::bit_cast<Unsigned<V>>(value);
+  return std::bit_cast<Floats<V>>((bits + 0x7FFFu + ((bits >> 16) & 1u)) & ~0xFFFFu);
+}
+
+/// Nearest bf16 of each lane, ties to even; a NaN stays one, with its sign: skim::round_bf16.
 template <class V>
 Floats<V> round_bf16(Floats<V> value) {
   const auto bits = std::bit_cast<Unsigned<V>>(value);
-  return std::bit_cast<Floats<V>>((bits + 0x7FFFu + ((bits >> 16) & 1u)) & ~0xFFFFu);
+  const auto nan = std::bit_cast<Floats<V>>((bits | 0x400000u) & ~0xFFFFu);
+  return value == value ? round_bf16_product<V>(value) : nan;
 }
 
 /// e^x of each lane for x <= 0, to 2 ulp; below -87.3, where floats end, zero; NaN stays NaN. x = n ln2 + r with
