@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "skim/checkpoint.hpp"
 #include "skim/error.hpp"
@@ -18,10 +18,10 @@ RunInput::RunInput(const std::string& file, const std::vector<int>& layers, std:
       throw Error(ErrorCode::bad_file,
                   fmt::format("{}: neither layer.{}.x nor x, expected BF16 [tokens, {}]", file, layer, dim));
     }
-    const Tensor x = file_->tensor(name);
+    const TensorInfo& x = file_->info(name);
     if (x.dtype != DType::bf16 || x.shape.size() != 2 || x.shape[1] != dim) {
-      throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} {}, expected BF16 [tokens, {}]", file, name,
-                                                   dtype_name(x.dtype), x.shape_text(), dim));
+      throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} [{}], expected BF16 [tokens, {}]", file, name,
+                                                   dtype_name(x.dtype), fmt::join(x.shape, ", "), dim));
     }
     rows_ = std::min(rows_.value_or(x.shape[0]), x.shape[0]);
   }
@@ -33,14 +33,14 @@ std::string RunInput::name_for(int layer) const {
 }
 
 void RunInput::read(int layer, std::int64_t first, View<bf16, 2> out) const {
-  const std::size_t row_bytes = static_cast<std::size_t>(out.shape[1]) * sizeof(bf16);
-  const Tensor x = file_ ? file_->tensor(name_for(layer)) : Tensor{};
   for (std::int64_t i = 0; i < out.shape[0]; ++i) {
+    const std::span<std::byte> row =
+        std::as_writable_bytes(std::span(out.row(i), static_cast<std::size_t>(out.shape[1])));
     if (file_) {
-      std::memcpy(out.row(i), x.bytes.data() + static_cast<std::size_t>(first + i) * row_bytes, row_bytes);
+      file_->read(name_for(layer), (first + i) * static_cast<std::int64_t>(row.size()), row);
     } else {
-      const Tensor row = synthetic_input(fmt::format("run.layer.{}.x.{}", layer, first + i), {out.shape[1]});
-      std::memcpy(out.row(i), row.bytes.data(), row_bytes);
+      const Tensor made = synthetic_input(fmt::format("run.layer.{}.x.{}", layer, first + i), {out.shape[1]});
+      std::copy(made.bytes.begin(), made.bytes.end(), row.begin());
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace skim {
 
@@ -20,10 +21,16 @@ enum class ErrorCode {
   cancelled = 10,        ///< A trace asked to stop.
 };
 
+/// `text` fit for one line of a terminal: valid UTF-8 without control characters. What is not (control characters of
+/// ASCII and Unicode, marks that change the direction of text, line separators, other invisible marks, bytes that are
+/// no UTF-8) is spelled out, e.g. "\x1b" or "\u202e".
+std::string printable(std::string_view text);
+
 /// Thrown by everything in skim. The message names the thing, what was found and what was expected, on one line.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  /// The message is made printable, since it may quote names and values from files.
+  Error(ErrorCode code, std::string_view message);
   ErrorCode code() const noexcept { return code_; }
 
  private:

@@ -24,13 +24,17 @@ struct TensorInfo {
   std::int64_t bytes = 0;
 };
 
-/// A memory-mapped file. The whole header is checked when it is opened: its length, the JSON (no key twice), every
-/// dtype, shape product and offset; tensors must cover the data without gap or overlap. Nothing outside the file is
-/// ever read. A copy shares the mapping.
+/// An open file. The whole header is checked when it is opened: its length, the JSON (no key twice), every dtype, shape
+/// product and offset; tensors must cover the data without gap or overlap. Nothing outside the file is ever read. A
+/// copy shares the open file.
 class SafetensorsFile {
  public:
-  /// Throws Error{io} if the file cannot be read, Error{bad_file} naming the tensor and what is wrong with it.
+  /// Reads the header; tensors are read when they are asked for, into memory of their own. Throws Error{io} if the file
+  /// cannot be read, Error{bad_file} naming the tensor and what is wrong with it.
   static SafetensorsFile open(const std::filesystem::path& path);
+  /// The same with the whole file mapped: tensors lie in the mapping. If the file becomes shorter while it is mapped,
+  /// touching what is gone ends the process (SIGBUS). Throws like open, and Error{out_of_memory} without address space.
+  static SafetensorsFile map(const std::filesystem::path& path);
   /// The same checks on bytes in memory, which must outlive the result and every Tensor taken from it; `name` appears
   /// in messages.
   static SafetensorsFile parse(std::span<const std::byte> bytes, const std::string& name);
@@ -40,8 +44,14 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const;
   const std::map<std::string, std::string>& metadata() const;
   bool contains(std::string_view name) const;
-  /// Throws Error{tensor_mismatch} if there is no such tensor.
+  /// dtype, shape and place. Throws Error{tensor_mismatch} if there is no such tensor.
+  const TensorInfo& info(std::string_view name) const;
+  /// Throws Error{tensor_mismatch} if there is no such tensor, Error{bad_file} if the file has become shorter,
+  /// Error{io}, Error{out_of_memory}.
   Tensor tensor(std::string_view name) const;
+  /// Copies bytes [first, first + into.size()) of a tensor. Throws like tensor, and Error{invalid_argument} for bytes
+  /// that it does not have.
+  void read(std::string_view name, std::int64_t first, std::span<std::byte> into) const;
 
  private:
   struct Impl;

@@ -3,22 +3,23 @@
 
 #include <new>
 #include <stdexcept>
-#include <string>
 #include <string_view>
-
-#include "skim/error.hpp"
 
 namespace skim {
 
-/// function(), with std::bad_alloc and std::length_error as Error{out_of_memory}. `doing` starts the message.
+/// Throws Error{out_of_memory} with "<doing>: <what>", or a shorter message if there is no memory for that either.
+[[noreturn]] void throw_out_of_memory(std::string_view doing, std::string_view what);
+
+/// function(), with std::bad_alloc and std::length_error as Error{out_of_memory}. `doing` starts the message; it is
+/// made before anything is caught, so it must not allocate: pass a literal, or a path's native().
 template <class Function>
-auto or_out_of_memory(std::string_view doing, Function function) {
+decltype(auto) or_out_of_memory(std::string_view doing, Function function) {
   try {
     return function();
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, std::string(doing) + ": out of memory");
+    throw_out_of_memory(doing, "out of memory");
   } catch (const std::length_error&) {
-    throw Error(ErrorCode::out_of_memory, std::string(doing) + ": more elements than memory can hold");
+    throw_out_of_memory(doing, "more elements than memory can hold");
   }
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "base/out_of_memory.hpp"
 #include "cache/batch_impl.hpp"
 #include "cache/cache_impl.hpp"
-#include "base/out_of_memory.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -179,12 +179,12 @@ void KvCache::truncate(SequenceId id, std::int64_t tokens) {
 
 void KvCache::save(SequenceId id, const std::filesystem::path& path) const {
   const Sequence& sequence = impl_->find_idle(id);
-  or_out_of_memory(path.string(), [&] { save_sequence(sequence, impl_->sequence_format(), path); });
+  or_out_of_memory(path.native(), [&] { save_sequence(sequence, impl_->sequence_format(), path); });
 }
 
 SequenceId KvCache::load(const std::filesystem::path& path) {
   impl_->check_room_for_sequence();
-  return or_out_of_memory(path.string(), [&] {
+  return or_out_of_memory(path.native(), [&] {
     Sequence sequence = load_sequence(impl_->sequence_format(), impl_->memory, path);
     impl_->check_room_for_bytes(0);  // its rings are there already
     return impl_->insert(std::move(sequence));

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <functional>
 
-#include "base/dtype.hpp"
-#include "files/json.hpp"
 #include "base/digest.hpp"
+#include "base/dtype.hpp"
+#include "base/text.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -125,7 +125,7 @@ class Checksum {
 class Loader {
  public:
   Loader(const SequenceFormat& format, const fs::path& path)
-      : format_(format), name_(path.string()), file_(SafetensorsFile::open(path)) {}
+      : format_(format), name_(path.string()), file_(SafetensorsFile::map(path)) {}
 
   Sequence load(Memory& memory) {
     check_identity();

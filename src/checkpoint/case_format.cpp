@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "files/json.hpp"
 #include "models/family.hpp"
 #include "skim/error.hpp"
@@ -15,7 +16,7 @@ Config parse_case_config(const std::string& model, const std::string& config, co
                 fmt::format("{}: model is '{}', expected {}", name, shortened(model), known_model_types("'")));
   }
   const std::string where = fmt::format("{}: config of {}", name, model);
-  const nlohmann::json value = parse_json(config, where, ErrorCode::bad_config);
+  const JsonValue value = parse_json(config, where, ErrorCode::bad_config);
   const JsonObject object(value, where, ErrorCode::bad_config);
   Config parsed = family->read(object);
   validate(parsed, where);

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/out_of_memory.hpp"
+#include "base/text.hpp"
 #include "checkpoint/case_format.hpp"
 #include "checkpoint/file_source.hpp"
-#include "files/json.hpp"
 #include "checkpoint/layer_check.hpp"
 #include "checkpoint/synthetic.hpp"
-#include "base/out_of_memory.hpp"
+#include "files/file_bytes.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -83,7 +84,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
   if (!fs::exists(path, ignored)) {
     throw Error(ErrorCode::io, fmt::format("{}: no such file or folder", path.string()));
   }
-  return Checkpoint(or_out_of_memory(path.string(), [&] {
+  return Checkpoint(or_out_of_memory(path.native(), [&] {
     return std::make_shared<Impl>(fs::is_directory(path, ignored) ? open_folder(path) : open_file(path));
   }));
 }

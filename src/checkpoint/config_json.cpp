@@ -52,7 +52,7 @@ RopeScaling read_yarn(const JsonObject& scaling) {
 
 Config parse_config(std::string_view json, const std::string& name) {
   return or_out_of_memory(name, [&] {
-    const nlohmann::json value = parse_json(json, name, ErrorCode::bad_config);
+    const JsonValue value = parse_json(json, name, ErrorCode::bad_config);
     Config config = read_config(JsonObject(value, name, ErrorCode::bad_config));
     validate(config, name);
     return config;

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <map>
 #include <mutex>
 
+#include "files/file_bytes.hpp"
 #include "files/json.hpp"
 #include "skim/error.hpp"
 
@@ -13,8 +13,6 @@ namespace skim {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::int64_t kLargestText = 100 << 20;
 
 class FileSource final : public TensorSource {
  public:
@@ -46,9 +44,9 @@ class ShardedSource final : public TensorSource {
  public:
   explicit ShardedSource(const fs::path& index) : folder_(index.parent_path()) {
     const std::string name = index.string();
-    const nlohmann::json document = parse_json(read_text(index), name, ErrorCode::bad_file);
+    const JsonValue document = parse_json(read_text(index), name, ErrorCode::bad_file);
     const JsonObject map = JsonObject(document, name, ErrorCode::bad_file).object("weight_map");
-    for (const auto& [tensor, file] : map.value().items()) {
+    for (const auto& [tensor, file] : map.fields()) {
       const std::string shard = map.text(tensor);
       if (shard.empty() || shard.find('/') != std::string::npos || shard == "." || shard == "..") {
         map.fail(tensor, "the name of a file in the same folder");
@@ -85,19 +83,6 @@ class ShardedSource final : public TensorSource {
 };
 
 }  // namespace
-
-std::string read_text(const fs::path& path) {
-  std::error_code ignored;
-  std::ifstream stream;
-  if (fs::is_regular_file(path, ignored)) stream.open(path, std::ios::binary);  // a pipe would wait for a writer
-  if (!stream.is_open()) {
-    throw Error(ErrorCode::io, fmt::format("{}: cannot be read, expected a file", path.string()));
-  }
-  if (static_cast<std::int64_t>(fs::file_size(path, ignored)) > kLargestText) {
-    throw Error(ErrorCode::bad_file, fmt::format("{}: larger than {} bytes", path.string(), kLargestText));
-  }
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 std::shared_ptr<const TensorSource> make_file_source(const SafetensorsFile& file, const std::string& prefix) {
   return std::make_shared<FileSource>(file, prefix);

@@ -10,9 +10,6 @@
 
 namespace skim {
 
-/// The whole of a small text file. Throws Error{io} if it cannot be read, Error{bad_file} beyond 100 MiB.
-std::string read_text(const std::filesystem::path& path);
-
 /// One file. Only tensors whose name starts with `prefix` are there, under the rest of their name.
 std::shared_ptr<const TensorSource> make_file_source(const SafetensorsFile& file, const std::string& prefix);
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include "base/text.hpp"
 
 namespace skim {
 namespace {
@@ -27,22 +30,24 @@ std::string syntax_reason(std::string_view what) {
 class DocumentBuilder : public nlohmann::json_sax<json> {
  public:
   DocumentBuilder(const std::string& name, ErrorCode code) : name_(name), code_(code) {}
-  json take() { return std::move(root_); }
+  JsonValue take() { return std::move(root_); }
 
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool null() override { return add({nullptr}); }
+  bool boolean(bool value) override { return add({value}); }
+  bool number_integer(number_integer_t value) override { return add({std::int64_t{value}}); }
+  bool number_unsigned(number_unsigned_t value) override {
+    return std::in_range<std::int64_t>(value) ? add({static_cast<std::int64_t>(value)}) : add({std::uint64_t{value}});
+  }
+  bool number_float(number_float_t value, const string_t&) override { return add({value}); }
+  bool string(string_t& value) override { return add({std::move(value)}); }
   bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(json::object()); }
-  bool start_array(std::size_t) override { return open(json::array()); }
+  bool start_object(std::size_t) override { return open({JsonValue::Object()}); }
+  bool start_array(std::size_t) override { return open({JsonValue::Array()}); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
   bool key(string_t& key) override {
-    const auto [entry, added] = open_.back()->get_ref<json::object_t&>().emplace(std::move(key), nullptr);
+    const auto [entry, added] = std::get<JsonValue::Object>(open_.back()->data).try_emplace(std::move(key));
     if (!added) fail(fmt::format("key '{}' appears twice in one object", shortened(entry->first)));
     slot_ = &entry->second;
     return true;
@@ -55,18 +60,17 @@ class DocumentBuilder : public nlohmann::json_sax<json> {
  private:
   [[noreturn]] void fail(const std::string& reason) const { throw Error(code_, fmt::format("{}: {}", name_, reason)); }
 
-  json* place(json&& value) {
+  JsonValue* place(JsonValue&& value) {
     if (open_.empty()) return &(root_ = std::move(value));
-    if (open_.back()->is_object()) return &(*slot_ = std::move(value));
-    auto& list = open_.back()->get_ref<json::array_t&>();
-    list.push_back(std::move(value));
-    return &list.back();
+    auto* list = std::get_if<JsonValue::Array>(&open_.back()->data);
+    if (list == nullptr) return &(*slot_ = std::move(value));
+    return &list->emplace_back(std::move(value));
   }
-  bool add(json&& value) {
+  bool add(JsonValue&& value) {
     place(std::move(value));
     return true;
   }
-  bool open(json&& container) {
+  bool open(JsonValue&& container) {
     if (open_.size() == kMaxJsonDepth) fail(fmt::format("JSON nested deeper than {} levels", kMaxJsonDepth));
     // A pointer into the parent stays valid: the parent does not grow while a child is open.
     open_.push_back(place(std::move(container)));
@@ -79,32 +83,54 @@ class DocumentBuilder : public nlohmann::json_sax<json> {
 
   const std::string& name_;
   ErrorCode code_;
-  json root_;
-  json* slot_ = nullptr;  ///< Where the value of the last key goes.
-  std::vector<json*> open_;
+  JsonValue root_;
+  JsonValue* slot_ = nullptr;  ///< Where the value of the last key goes.
+  std::vector<JsonValue*> open_;
 };
 
-std::string describe(const json* value) {
+/// With a point, an exponent or both, so that a float without fraction does not look like an integer.
+std::string number_text(double number) {
+  const std::string text = fmt::format("{}", number);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+/// Of lists and objects only what they are.
+std::string describe_scalar(const JsonValue* value) {
+  if (value->is_null()) return "null";
+  if (const bool* flag = value->boolean()) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<std::int64_t>(&value->data)) return std::to_string(*number);
+  if (const auto* number = std::get_if<std::uint64_t>(&value->data)) return std::to_string(*number);
+  if (const auto* number = std::get_if<double>(&value->data)) return number_text(*number);
+  if (const std::string* text = value->text()) return fmt::format("\"{}\"", shortened(*text));
+  return value->array() != nullptr ? fmt::format("an array of {}", value->array()->size()) : "an object";
+}
+
+/// e.g. "an array of 2: [128, 64]"; the elements only if they are few.
+std::string describe(const JsonValue* value) {
+  constexpr std::size_t kMostElements = 8;
   if (value == nullptr) return "missing";
-  if (value->is_string()) return fmt::format("\"{}\"", shortened(value->get_ref<const std::string&>()));
-  if (value->is_object()) return "an object";
-  if (value->is_array()) return fmt::format("an array of {}", value->size());
-  return value->dump();
+  std::string text = describe_scalar(value);
+  const JsonValue::Array* list = value->array();
+  if (list == nullptr || list->empty() || list->size() > kMostElements) return text;
+  for (std::size_t i = 0; i < list->size(); ++i) text += (i == 0 ? ": [" : ", ") + describe_scalar(&(*list)[i]);
+  return text + "]";
 }
 
 /// Nothing if the value is not a number, has a fraction or does not fit.
-std::optional<std::int64_t> to_integer(const json& value) {
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
-    if (!std::in_range<std::int64_t>(number)) return std::nullopt;
-    return static_cast<std::int64_t>(number);
-  }
-  if (value.is_number_integer()) return value.get<std::int64_t>();
-  if (!value.is_number_float()) return std::nullopt;
-  const double number = value.get<double>();
+std::optional<std::int64_t> to_integer(const JsonValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value.data)) return *integer;
+  const auto* number = std::get_if<double>(&value.data);
   constexpr double kTwo63 = 9223372036854775808.0;
-  if (!(number >= -kTwo63 && number < kTwo63) || std::trunc(number) != number) return std::nullopt;
-  return static_cast<std::int64_t>(number);
+  if (number == nullptr || !(*number >= -kTwo63 && *number < kTwo63) || std::trunc(*number) != *number) return {};
+  return static_cast<std::int64_t>(*number);
+}
+
+/// Nothing if the value is not a number.
+std::optional<double> to_double(const JsonValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value.data)) return static_cast<double>(*integer);
+  if (const auto* integer = std::get_if<std::uint64_t>(&value.data)) return static_cast<double>(*integer);
+  if (const auto* number = std::get_if<double>(&value.data)) return *number;
+  return {};
 }
 
 std::string range_text(std::int64_t low, std::int64_t high) {
@@ -118,7 +144,7 @@ std::string range_text(std::int64_t low, std::int64_t high) {
 
 }  // namespace
 
-json parse_json(std::string_view text, const std::string& name, ErrorCode code) {
+JsonValue parse_json(std::string_view text, const std::string& name, ErrorCode code) {
   // The parser takes a NUL for the end of the text, whatever follows; JSON itself never contains one.
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     throw Error(code, fmt::format("{}: not valid JSON at byte {}: a NUL byte", name, nul + 1));
@@ -128,76 +154,67 @@ json parse_json(std::string_view text, const std::string& name, ErrorCode code) 
   return builder.take();
 }
 
-std::string shortened(std::string_view text) {
-  constexpr std::size_t kMost = 60;
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool continues = (byte & 0xC0u) == 0x80u;
-    if (i >= kMost && !continues) return result + "...";
-    if (byte < 0x20 || byte == 0x7F) {
-      result += fmt::format("\\x{:02x}", byte);
-    } else {
-      result += text[i];
-    }
+std::string json_string(std::string_view text) {
+  try {
+    return json(text).dump();
+  } catch (const json::exception&) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("'{}' is not valid UTF-8", shortened(text)));
   }
-  return result;
 }
 
-JsonObject::JsonObject(const nlohmann::json& value, std::string name, ErrorCode code)
-    : value_(&value), name_(std::move(name)), code_(code) {
-  if (!value.is_object()) throw Error(code, fmt::format("{} is {}, expected an object", name_, describe(&value)));
+JsonObject::JsonObject(const JsonValue& value, std::string name, ErrorCode code)
+    : fields_(value.object()), name_(std::move(name)), code_(code) {
+  if (fields_ == nullptr) throw Error(code, fmt::format("{} is {}, expected an object", name_, describe(&value)));
 }
 
-const json* JsonObject::find(std::string_view key) const {
-  const auto& fields = value_->get_ref<const json::object_t&>();
-  const auto field = fields.find(key);
-  return field == fields.end() ? nullptr : &field->second;
+const JsonValue* JsonObject::find(std::string_view key) const {
+  const auto field = fields_->find(key);
+  return field == fields_->end() ? nullptr : &field->second;
 }
 
 bool JsonObject::has(std::string_view key) const {
-  const json* value = find(key);
+  const JsonValue* value = find(key);
   return value != nullptr && !value->is_null();
 }
 
 std::int64_t JsonObject::integer(std::string_view key, std::int64_t low, std::int64_t high) const {
-  const json* value = find(key);
+  const JsonValue* value = find(key);
   const std::optional<std::int64_t> number = value == nullptr ? std::nullopt : to_integer(*value);
   if (!number || *number < low || *number > high) fail(key, value, range_text(low, high));
   return *number;
 }
 
 double JsonObject::number(std::string_view key) const {
-  const json* value = find(key);
-  if (value == nullptr || !value->is_number()) fail(key, value, "a number");
-  const double number = value->get<double>();
-  if (!std::isfinite(number)) fail(key, value, "a finite number");
-  return number;
+  const JsonValue* value = find(key);
+  const std::optional<double> number = value == nullptr ? std::nullopt : to_double(*value);
+  if (!number) fail(key, value, "a number");
+  if (!std::isfinite(*number)) fail(key, value, "a finite number");
+  return *number;
 }
 
 bool JsonObject::boolean(std::string_view key) const {
-  const json* value = find(key);
-  if (value == nullptr || !value->is_boolean()) fail(key, value, "true or false");
-  return value->get<bool>();
+  const JsonValue* value = find(key);
+  if (value == nullptr || value->boolean() == nullptr) fail(key, value, "true or false");
+  return *value->boolean();
 }
 
 std::string JsonObject::text(std::string_view key) const {
-  const json* value = find(key);
-  if (value == nullptr || !value->is_string()) fail(key, value, "a string");
-  return value->get<std::string>();
+  const JsonValue* value = find(key);
+  if (value == nullptr || value->text() == nullptr) fail(key, value, "a string");
+  return *value->text();
 }
 
-const json& JsonObject::array(std::string_view key, std::string_view expected) const {
-  const json* value = find(key);
-  if (value == nullptr || !value->is_array()) fail(key, value, expected);
-  return *value;
+const JsonValue::Array& JsonObject::array(std::string_view key, std::string_view expected) const {
+  const JsonValue* value = find(key);
+  if (value == nullptr || value->array() == nullptr) fail(key, value, expected);
+  return *value->array();
 }
 
 std::vector<int> JsonObject::integers(std::string_view key) const {
-  const json& list = array(key, "a list of integers");
+  const JsonValue::Array& list = array(key, "a list of integers");
   std::vector<int> result;
   result.reserve(list.size());
-  for (const json& element : list) {
+  for (const JsonValue& element : list) {
     const std::optional<std::int64_t> number = to_integer(element);
     if (!number || !std::in_range<int>(*number)) {
       fail(fmt::format("{}[{}]", key, result.size()), &element, "an integer of 32 bits");
@@ -208,12 +225,12 @@ std::vector<int> JsonObject::integers(std::string_view key) const {
 }
 
 std::vector<std::int64_t> JsonObject::sizes(std::string_view key) const {
-  const json& list = array(key, "a list of non-negative integers");
+  const JsonValue::Array& list = array(key, "a list of non-negative integers");
   std::vector<std::int64_t> result;
   result.reserve(list.size());
-  for (const json& element : list) {
-    const std::optional<std::int64_t> number = to_integer(element);
-    if (!element.is_number_integer() || !number || *number < 0) {
+  for (const JsonValue& element : list) {
+    const auto* number = std::get_if<std::int64_t>(&element.data);
+    if (number == nullptr || *number < 0) {
       fail(fmt::format("{}[{}]", key, result.size()), &element, "an integer from 0 to 2^63 - 1");
     }
     result.push_back(*number);
@@ -222,8 +239,8 @@ std::vector<std::int64_t> JsonObject::sizes(std::string_view key) const {
 }
 
 JsonObject JsonObject::object(std::string_view key) const {
-  const json* value = find(key);
-  if (value == nullptr || !value->is_object()) fail(key, value, "an object");
+  const JsonValue* value = find(key);
+  if (value == nullptr || value->object() == nullptr) fail(key, value, "an object");
   JsonObject result(*value, name_, code_);
   result.path_ = fmt::format("{}{}.", path_, key);
   return result;
@@ -231,7 +248,7 @@ JsonObject JsonObject::object(std::string_view key) const {
 
 void JsonObject::fail(std::string_view key, std::string_view expected) const { fail(key, find(key), expected); }
 
-void JsonObject::fail(std::string_view key, const json* found, std::string_view expected) const {
+void JsonObject::fail(std::string_view key, const JsonValue* found, std::string_view expected) const {
   throw Error(code_,
               fmt::format("{}: {}{} is {}, expected {}", name_, path_, shortened(key), describe(found), expected));
 }

@@ -1,16 +1,35 @@
 // Strict JSON, and objects whose fields are checked as they are read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "skim/error.hpp"
 
 namespace skim {
+
+/// A value of a JSON document. Destroying one never allocates, unlike those of the library that parses.
+struct JsonValue {
+  using Array = std::vector<JsonValue>;
+  using Object = std::map<std::string, JsonValue, std::less<>>;
+
+  /// Integers are std::int64_t, or std::uint64_t from 2^63 on; numbers with a fraction or an exponent are double.
+  std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object> data;
+
+  bool is_null() const { return std::holds_alternative<std::nullptr_t>(data); }
+  /// The value as one of those types, or null if it is another.
+  const bool* boolean() const { return std::get_if<bool>(&data); }
+  const std::string* text() const { return std::get_if<std::string>(&data); }
+  const Array* array() const { return std::get_if<Array>(&data); }
+  const Object* object() const { return std::get_if<Object>(&data); }
+  friend bool operator==(const JsonValue&, const JsonValue&) = default;
+};
 
 /// Deepest nesting that parse_json accepts: real headers and configurations stay below 5.
 inline constexpr std::size_t kMaxJsonDepth = 64;
@@ -18,10 +37,10 @@ inline constexpr std::size_t kMaxJsonDepth = 64;
 /// Parses one JSON document. Throws Error(code) on one line with `name` and, for syntax, the offset in bytes: on a
 /// syntax error, invalid UTF-8, anything behind the document, a key used twice in one object, nesting beyond
 /// kMaxJsonDepth and numbers that a double cannot hold.
-nlohmann::json parse_json(std::string_view text, const std::string& name, ErrorCode code);
+JsonValue parse_json(std::string_view text, const std::string& name, ErrorCode code);
 
-/// `text` made fit for a message: one line, cut off after about 60 bytes (between UTF-8 characters).
-std::string shortened(std::string_view text);
+/// `text` as a JSON string, quotes included. Throws Error{invalid_argument} if it is not valid UTF-8.
+std::string json_string(std::string_view text);
 
 /// A JSON object whose fields are checked when they are asked for. Every accessor throws Error(code) with the name, the
 /// key, what was found and what was expected; a field that is null counts as absent. Refers to `value`, which must
@@ -29,9 +48,11 @@ std::string shortened(std::string_view text);
 class JsonObject {
  public:
   /// `name` starts every message, e.g. "config.json". Throws if `value` is not an object.
-  JsonObject(const nlohmann::json& value, std::string name, ErrorCode code);
+  JsonObject(const JsonValue& value, std::string name, ErrorCode code);
 
-  const nlohmann::json& value() const { return *value_; }
+  /// All fields by name.
+  const JsonValue::Object& fields() const { return *fields_; }
+  /// Whether the field is there and not null.
   bool has(std::string_view key) const;
 
   /// A JSON integer, or a float without fraction such as 10000.0, in [low, high].
@@ -52,11 +73,11 @@ class JsonObject {
   [[noreturn]] void fail(std::string_view key, std::string_view expected) const;
 
  private:
-  const nlohmann::json* find(std::string_view key) const;
-  const nlohmann::json& array(std::string_view key, std::string_view expected) const;
-  [[noreturn]] void fail(std::string_view key, const nlohmann::json* found, std::string_view expected) const;
+  const JsonValue* find(std::string_view key) const;
+  const JsonValue::Array& array(std::string_view key, std::string_view expected) const;
+  [[noreturn]] void fail(std::string_view key, const JsonValue* found, std::string_view expected) const;
 
-  const nlohmann::json* value_;
+  const JsonValue::Object* fields_;
   std::string name_;
   std::string path_;  ///< Of this object within the document, with a trailing dot if not empty.
   ErrorCode code_;

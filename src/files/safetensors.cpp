@@ -1,29 +1,22 @@
 #include "skim/safetensors.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "base/dtype.hpp"
-#include "files/json.hpp"
 #include "base/out_of_memory.hpp"
+#include "base/text.hpp"
+#include "files/file_bytes.hpp"
+#include "files/json.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
 /// The safetensors crate refuses longer headers (MAX_HEADER_SIZE).
@@ -34,92 +27,48 @@ constexpr std::string_view kMetadataKey = "__metadata__";
   throw Error(ErrorCode::bad_file, fmt::format("{}: {}", file, what));
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
+/// Checked before memory is taken for the header.
+std::size_t header_length(const FileBytes& file) {
+  if (file.size() == 0) bad_file(file.name(), "is empty, expected a safetensors file");
+  if (file.size() < kLengthBytes) {
+    bad_file(file.name(),
+             fmt::format("{} bytes, expected a safetensors file (at least 8 bytes of header length)", file.size()));
   }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-/// A whole file mapped read-only; without bytes if default constructed.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(void* address, std::size_t size) : address_(address), size_(size) {}
-  Mapping(Mapping&& other) noexcept
-      : address_(std::exchange(other.address_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  Mapping& operator=(Mapping&&) = delete;
-  ~Mapping() {
-    if (address_ != nullptr) ::munmap(address_, size_);
-  }
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(address_), size_}; }
-
- private:
-  void* address_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-Mapping map_file(const std::filesystem::path& path) {
-  const auto refuse = [&](std::string_view what, int error) {
-    const ErrorCode code = error == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io;
-    throw Error(code, fmt::format("{}: {}: {}", path.string(), what, std::generic_category().message(error)));
-  };
-  // Without O_NONBLOCK a FIFO would wait for a writer.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.get() < 0) refuse("cannot open", errno);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) refuse("cannot read its size", errno);
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::io, fmt::format("{}: is {}, expected a regular file", path.string(),
-                                           S_ISDIR(status.st_mode) ? "a directory" : "a device, pipe or socket"));
-  }
-  if (status.st_size == 0) bad_file(path.string(), "is empty, expected a safetensors file");
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (address == MAP_FAILED) refuse("cannot map", errno);
-  return {address, size};
-}
-
-/// The JSON text behind the length.
-std::string_view header_text(std::span<const std::byte> bytes, const std::string& file) {
-  if (bytes.size() < kLengthBytes) {
-    bad_file(file,
-             fmt::format("{} bytes, expected a safetensors file (at least 8 bytes of header length)", bytes.size()));
-  }
+  std::byte bytes[kLengthBytes];
+  file.read(0, bytes);
   std::uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
   if (length > kMaxHeaderBytes) {
-    bad_file(file,
+    bad_file(file.name(),
              fmt::format("header length {}, expected at most {} (is it a safetensors file?)", length, kMaxHeaderBytes));
   }
-  if (length > bytes.size() - kLengthBytes) {
-    bad_file(file, fmt::format("truncated: header of {} bytes, but only {} follow its length", length,
-                               bytes.size() - kLengthBytes));
+  if (length > file.size() - kLengthBytes) {
+    bad_file(file.name(), fmt::format("truncated: header of {} bytes, but only {} follow its length", length,
+                                      file.size() - kLengthBytes));
   }
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
-                              static_cast<std::size_t>(length));
-  if (!text.starts_with('{')) bad_file(file, "header does not start with '{' (is it a safetensors file?)");
+  return static_cast<std::size_t>(length);
+}
+
+/// The JSON text behind the length.
+std::string header_text(const FileBytes& file) {
+  std::string text(header_length(file), '\0');
+  file.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  if (!text.starts_with('{')) bad_file(file.name(), "header does not start with '{' (is it a safetensors file?)");
   return text;
 }
 
-std::map<std::string, std::string> read_metadata(const json& value, const std::string& file) {
+std::map<std::string, std::string> read_metadata(const JsonValue& value, const std::string& file) {
   const JsonObject object(value, fmt::format("{}: {}", file, kMetadataKey), ErrorCode::bad_file);
   std::map<std::string, std::string> metadata;
-  for (const auto& [key, text] : value.get_ref<const json::object_t&>()) metadata.emplace(key, object.text(key));
+  for (const auto& [key, text] : object.fields()) metadata.emplace(key, object.text(key));
   return metadata;
 }
 
-TensorInfo read_entry(const std::string& name, const json& value, const std::string& file, std::int64_t data_bytes) {
+TensorInfo read_entry(const std::string& name, const JsonValue& value, const std::string& file,
+                      std::int64_t data_bytes) {
   const std::string where = fmt::format("{}: tensor '{}'", file, shortened(name));
   const JsonObject entry(value, where, ErrorCode::bad_file);
-  for (const auto& [key, field] : value.get_ref<const json::object_t&>()) {
+  for (const auto& [key, field] : entry.fields()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
       bad_file(where, fmt::format("unknown key '{}', expected dtype, shape and data_offsets", shortened(key)));
     }
@@ -171,55 +120,68 @@ void check_coverage(const std::vector<TensorInfo>& tensors, const std::string& f
 }
 
 struct Contents {
-  std::span<const std::byte> data;  ///< Everything behind the header.
+  std::uint64_t data_start = 0;     ///< First byte behind the header.
   std::vector<TensorInfo> tensors;  ///< In order of their data.
   std::map<std::string, std::string> metadata;
 };
 
-Contents read_contents(std::span<const std::byte> bytes, const std::string& file) {
-  const std::string_view text = header_text(bytes, file);
+Contents read_contents(const FileBytes& file) {
+  const std::string text = header_text(file);
   Contents contents;
-  contents.data = bytes.subspan(kLengthBytes + text.size());
-  const auto data_bytes = static_cast<std::int64_t>(contents.data.size());
-  const json header = parse_json(text, fmt::format("{}: header", file), ErrorCode::bad_file);
-  for (const auto& [name, value] : header.get_ref<const json::object_t&>()) {
+  contents.data_start = kLengthBytes + text.size();
+  const auto data_bytes = static_cast<std::int64_t>(file.size() - contents.data_start);
+  const std::string where = file.name() + ": header";
+  const JsonValue header = parse_json(text, where, ErrorCode::bad_file);
+  for (const auto& [name, value] : JsonObject(header, where, ErrorCode::bad_file).fields()) {
     if (name == kMetadataKey) {
-      contents.metadata = read_metadata(value, file);
+      contents.metadata = read_metadata(value, file.name());
     } else {
-      contents.tensors.push_back(read_entry(name, value, file, data_bytes));
+      contents.tensors.push_back(read_entry(name, value, file.name(), data_bytes));
     }
   }
   std::sort(contents.tensors.begin(), contents.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);
   });
-  check_coverage(contents.tensors, file, data_bytes);
+  check_coverage(contents.tensors, file.name(), data_bytes);
   return contents;
 }
 
 }  // namespace
 
 struct SafetensorsFile::Impl {
-  Impl(Mapping mapped, std::span<const std::byte> bytes, std::filesystem::path file)
-      : mapping(std::move(mapped)), path(std::move(file)), contents(read_contents(bytes, path.string())) {
+  Impl(FileBytes bytes, std::filesystem::path name)
+      : file(std::move(bytes)), path(std::move(name)), contents(read_contents(file)) {
     for (const TensorInfo& info : contents.tensors) by_name.emplace(info.name, &info);
   }
 
-  Mapping mapping;  ///< Empty if the bytes belong to the caller.
+  const TensorInfo& find(std::string_view name) const {
+    const auto found = by_name.find(name);
+    if (found != by_name.end()) return *found->second;
+    throw Error(ErrorCode::tensor_mismatch, fmt::format("{}: there is no tensor '{}'", file.name(), shortened(name)));
+  }
+  std::uint64_t first_byte(const TensorInfo& info) const {
+    return contents.data_start + static_cast<std::uint64_t>(info.offset);
+  }
+
+  FileBytes file;
   std::filesystem::path path;
   Contents contents;
   std::unordered_map<std::string_view, const TensorInfo*> by_name;  ///< Into contents.tensors.
 };
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
-  return or_out_of_memory(path.string(), [&] {
-    Mapping mapping = map_file(path);
-    const std::span<const std::byte> bytes = mapping.bytes();
-    return SafetensorsFile(std::make_shared<const Impl>(std::move(mapping), bytes, path));
-  });
+  return or_out_of_memory(path.native(),
+                          [&] { return SafetensorsFile(std::make_shared<const Impl>(FileBytes::open(path), path)); });
+}
+
+SafetensorsFile SafetensorsFile::map(const std::filesystem::path& path) {
+  return or_out_of_memory(path.native(),
+                          [&] { return SafetensorsFile(std::make_shared<const Impl>(FileBytes::map(path), path)); });
 }
 
 SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const std::string& name) {
-  return or_out_of_memory(name, [&] { return SafetensorsFile(std::make_shared<const Impl>(Mapping(), bytes, name)); });
+  return or_out_of_memory(
+      name, [&] { return SafetensorsFile(std::make_shared<const Impl>(FileBytes::of_memory(bytes, name), name)); });
 }
 
 const std::filesystem::path& SafetensorsFile::path() const { return impl_->path; }
@@ -230,16 +192,28 @@ const std::map<std::string, std::string>& SafetensorsFile::metadata() const { re
 
 bool SafetensorsFile::contains(std::string_view name) const { return impl_->by_name.contains(name); }
 
+const TensorInfo& SafetensorsFile::info(std::string_view name) const {
+  return or_out_of_memory(name, [&]() -> const TensorInfo& { return impl_->find(name); });
+}
+
 Tensor SafetensorsFile::tensor(std::string_view name) const {
-  const auto found = impl_->by_name.find(name);
-  if (found == impl_->by_name.end()) {
-    throw Error(ErrorCode::tensor_mismatch,
-                fmt::format("{}: there is no tensor '{}'", impl_->path.string(), shortened(name)));
-  }
-  const TensorInfo& info = *found->second;
-  const auto bytes =
-      impl_->contents.data.subspan(static_cast<std::size_t>(info.offset), static_cast<std::size_t>(info.bytes));
-  return Tensor{info.dtype, info.shape, bytes, impl_};
+  return or_out_of_memory(name, [&] {
+    const TensorInfo& info = impl_->find(name);
+    OwnedBytes found = impl_->file.read(impl_->first_byte(info), static_cast<std::uint64_t>(info.bytes));
+    return Tensor{info.dtype, info.shape, found.bytes, std::move(found.owner)};
+  });
+}
+
+void SafetensorsFile::read(std::string_view name, std::int64_t first, std::span<std::byte> into) const {
+  or_out_of_memory(name, [&] {
+    const TensorInfo& info = impl_->find(name);
+    if (first < 0 || first > info.bytes || std::cmp_greater(into.size(), info.bytes - first)) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{}: {} bytes from byte {} of tensor '{}' asked for, which has {}", impl_->file.name(),
+                              into.size(), first, shortened(name), info.bytes));
+    }
+    impl_->file.read(impl_->first_byte(info) + static_cast<std::uint64_t>(first), into);
+  });
 }
 
 }  // namespace skim

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "base/dtype.hpp"
-#include "files/json.hpp"
 #include "base/out_of_memory.hpp"
+#include "base/text.hpp"
+#include "files/json.hpp"
 #include "skim/error.hpp"
 #include "skim/safetensors.hpp"
 
@@ -104,19 +104,6 @@ std::filesystem::path replaceable(const std::filesystem::path& path) {
   return target;
 }
 
-std::string quoted(const std::string& text) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
-    // The text itself would make the message invalid as well.
-    std::string safe = text.substr(0, 60);
-    std::replace_if(
-        safe.begin(), safe.end(), [](char c) { return c < 0x20 || c > 0x7E; }, '?');
-    refuse(
-        fmt::format("'{}' (bad bytes shown as ?) is not valid UTF-8, which tensor names and metadata must be", safe));
-  }
-}
-
 /// Checks every tensor and returns them as they will lie in the file: the largest elements first, so that every tensor
 /// starts at a multiple of its element size, then by name.
 std::vector<const TensorToWrite*> file_order(std::span<const TensorToWrite> tensors) {
@@ -147,14 +134,14 @@ std::string header_bytes(const std::vector<const TensorToWrite*>& order,
   std::string json = "{";
   if (!metadata.empty()) {
     json += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata) json += fmt::format("{}:{},", quoted(key), quoted(value));
+    for (const auto& [key, value] : metadata) json += fmt::format("{}:{},", json_string(key), json_string(value));
     json.back() = '}';
     json += ',';
   }
   std::size_t offset = 0;
   for (const TensorToWrite* tensor : order) {
     const std::size_t end = offset + tensor->size();
-    json += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}},", quoted(tensor->name),
+    json += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}},", json_string(tensor->name),
                         dtype_name(tensor->dtype), fmt::join(tensor->shape, ","), offset, end);
     offset = end;
   }
@@ -179,7 +166,7 @@ std::size_t TensorToWrite::size() const {
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  or_out_of_memory(path.string(), [&] {
+  or_out_of_memory(path.native(), [&] {
     const std::vector<const TensorToWrite*> order = file_order(tensors);
     const std::string header = header_bytes(order, metadata);
     const std::filesystem::path target = replaceable(path);

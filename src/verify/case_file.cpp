@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/dtype.hpp"
+#include "base/text.hpp"
 #include "checkpoint/case_format.hpp"
 #include "files/json.hpp"
 #include "formats/bf16.hpp"
@@ -143,13 +144,13 @@ std::string CaseFile::metadata(const std::string& key) const {
 
 void CaseFile::read_calls() {
   const std::string where = name_ + ": calls";
-  const nlohmann::json list = parse_json(metadata("calls"), where, ErrorCode::bad_file);
-  if (!list.is_array() || list.empty()) {
+  const JsonValue list = parse_json(metadata("calls"), where, ErrorCode::bad_file);
+  if (list.array() == nullptr || list.array()->empty()) {
     throw Error(ErrorCode::bad_file, fmt::format("{}: expected a list of at least one call", where));
   }
   std::int64_t length = 0;
   int batch = 0;
-  for (const nlohmann::json& entry : list) {
+  for (const JsonValue& entry : *list.array()) {
     const std::string call_name = fmt::format("{}[{}]", where, calls_.size());
     const JsonObject object(entry, call_name, ErrorCode::bad_file);
     CaseCall call{object.integer("start_pos", 0, kMostTokens), object.integer("seqlen", 1, kMostTokens),
@@ -172,7 +173,7 @@ void CaseFile::read_layers() {
   std::set<int> layers;
   if (file_.metadata().contains("layers")) {
     const std::string where = name_ + ": layers";
-    const nlohmann::json list = parse_json("{\"layers\":" + metadata("layers") + "}", where, ErrorCode::bad_file);
+    const JsonValue list = parse_json("{\"layers\":" + metadata("layers") + "}", where, ErrorCode::bad_file);
     for (const int layer : JsonObject(list, where, ErrorCode::bad_file).integers("layers")) layers.insert(layer);
   } else {
     for (const TensorInfo& info : file_.tensors()) {
@@ -215,7 +216,7 @@ void CaseFile::read_max_tokens() {
   max_tokens_ = longest();
   if (shape_.yarn_beyond == 0) return;
   const std::string where = name_ + ": config";
-  const nlohmann::json value = parse_json(metadata("config"), where, ErrorCode::bad_config);
+  const JsonValue value = parse_json(metadata("config"), where, ErrorCode::bad_config);
   max_tokens_ = JsonObject(value, where, ErrorCode::bad_config).integer("max_seq_len", 1, kMostTokens);
   if (max_tokens_ < longest()) {
     throw Error(ErrorCode::bad_file,
@@ -234,10 +235,10 @@ void CaseFile::check_inputs() const {
     for (std::size_t i = 0; !filler_inputs_ && i < layers_.size(); ++i) {
       const std::string name = tensor_name(static_cast<std::int64_t>(n), layers_[i], "x");
       if (!file_.contains(name)) throw Error(ErrorCode::bad_file, fmt::format("{}: no tensor {}", name_, name));
-      const Tensor tensor = file_.tensor(name);
-      if (tensor.dtype == DType::bf16 && tensor.shape == shape) continue;
+      const TensorInfo& info = file_.info(name);
+      if (info.dtype == DType::bf16 && info.shape == shape) continue;
       throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} {}, expected BF16 {}", name_, name,
-                                                   dtype_name(tensor.dtype), tensor.shape_text(), shape_text(shape)));
+                                                   dtype_name(info.dtype), shape_text(info.shape), shape_text(shape)));
     }
   }
 }

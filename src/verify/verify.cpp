@@ -112,7 +112,7 @@ VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& opti
 }  // namespace
 
 VerifyReport verify(const std::filesystem::path& path, const VerifyOptions& options) {
-  return or_out_of_memory(path.string(), [&] { return replay(path, options); });
+  return or_out_of_memory(path.native(), [&] { return replay(path, options); });
 }
 
 }  // namespace skim
