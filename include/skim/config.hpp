@@ -126,6 +126,8 @@ struct LayerRole {
   bool owns_rows() const { return kv_source == layer; }
   bool owns_keys() const { return key_source == layer; }
   bool selects() const { return index_source == layer; }
+  /// Attends to all visible rows instead of selected ones.
+  bool is_dense() const { return ratio > 0 && index_source < 0; }
 };
 /// Throws Error{invalid_argument} for a layer that does not exist.
 LayerRole layer_role(const Config& config, int layer);

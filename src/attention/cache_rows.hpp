@@ -5,35 +5,35 @@
 #include <string_view>
 #include <vector>
 
-#include "attention/layer_run.hpp"
+#include "attention/layer_call.hpp"
 
 namespace skim {
 
 /// Groups of one sequence that close in a tile; at ratio 1 its tokens.
 struct ClosedGroups {
-  int sequence = 0;
+  const TilePiece* piece = nullptr;
   std::int64_t first_row = 0;  ///< In the tile's list of groups.
   std::int64_t first_group = 0;
   std::int64_t count = 0;
 };
 
-/// One entry per piece of the tile.
-std::vector<ClosedGroups> closed_groups(const LayerRun& run, const Tile& tile);
+/// One entry per piece of the tile, which they point into.
+std::vector<ClosedGroups> closed_groups(const LayerCall& call, const Tile& tile);
 
-/// Packs rows [groups, layout.width] into the pages. `table` picks compressed rows or index keys.
-void append_rows(const LayerRun& run, PageTable LayerCache::*table, RowLayout layout,
+/// Packs rows [groups, layout.width] into the layer's pages. `table` picks compressed rows or index keys.
+void append_rows(const LayerCall& call, PageTable LayerCache::*table, RowLayout layout,
                  const std::vector<ClosedGroups>& closed, View<const bf16, 2> rows);
 
 /// The packed row of each closed group.
-std::vector<const std::byte*> packed_rows(const LayerRun& run, PageTable LayerCache::*table,
+std::vector<const std::byte*> packed_rows(const LayerCall& call, PageTable LayerCache::*table,
                                           const std::vector<ClosedGroups>& closed);
 
 /// What append_rows stored, [groups, layout.width] in the arena.
-View<bf16, 2> stored_rows(const LayerRun& run, PageTable LayerCache::*table, RowLayout layout,
+View<bf16, 2> stored_rows(const LayerCall& call, PageTable LayerCache::*table, RowLayout layout,
                           const std::vector<ClosedGroups>& closed);
 
 /// Shows rows [groups, width], sequence by sequence, to a trace that wants them.
-void show_groups(const LayerRun& run, std::string_view name, const std::vector<ClosedGroups>& closed,
+void show_groups(const LayerCall& call, std::string_view name, const std::vector<ClosedGroups>& closed,
                  View<const bf16, 2> rows);
 
 }  // namespace skim

@@ -10,18 +10,18 @@ namespace {
 
 /// Query row of the tile with what it may look at.
 struct IndexRow {
-  int sequence = 0;
+  const TilePiece* piece = nullptr;
   std::int64_t row = 0;  ///< In the tile.
   std::int64_t position = 0;
   std::int64_t visible = 0;  ///< Compressed positions.
 };
 
-std::vector<IndexRow> index_rows(const LayerRun& run, const Tile& tile) {
+std::vector<IndexRow> index_rows(const LayerCall& call, const Tile& tile) {
   std::vector<IndexRow> rows;
   for (const TilePiece& piece : tile.pieces) {
     for (std::int64_t i = 0; i < piece.rows; ++i) {
       const std::int64_t position = piece.position + i;
-      rows.push_back({piece.sequence, piece.first_row + i, position, (position + 1) / run.role.ratio});
+      rows.push_back({&piece, piece.first_row + i, position, (position + 1) / call.role.ratio});
     }
   }
   return rows;
@@ -30,20 +30,20 @@ std::vector<IndexRow> index_rows(const LayerRun& run, const Tile& tile) {
 /// Some queries of a tile whose scores are in memory at the same time.
 class ScoreTile {
  public:
-  ScoreTile(const LayerRun& run, const Tile& tile, const IndexInput& input, const SelectionLimits& limits,
+  ScoreTile(const LayerCall& call, const Tile& tile, const IndexInput& input, const SelectionLimits& limits,
             std::span<const IndexRow> rows)
-      : run_(run), tile_(tile), input_(input), limits_(limits), rows_(rows) {}
+      : call_(call), tile_(tile), input_(input), limits_(limits), rows_(rows) {}
 
   void process() {
-    const Arena::Scope scope(run_.arena());
-    if (run_.role.candidate_source >= 0) {
+    const Arena::Scope scope(call_.arena());
+    if (call_.role.candidate_source >= 0) {
       show_all_scores();
       score(candidate_ranges());
     } else {
       score(full_ranges());
       show_scores();
     }
-    if (run_.role.is_candidate_source) publish_candidates();
+    if (call_.role.is_candidate_source) publish_candidates();
     publish_selection();
   }
 
@@ -57,7 +57,7 @@ class ScoreTile {
   }
 
   std::vector<IndexRange> candidate_ranges() const {
-    const Publication& candidates = run_.batch.candidates.at(run_.role.candidate_source);
+    const Publication& candidates = call_.batch.candidates.at(call_.role.candidate_source);
     std::vector<IndexRange> ranges;
     for (const IndexRow& row : rows_) {
       ranges.push_back({row.visible, true, candidates.list(token(row)), limits_.candidate_block_size});
@@ -71,38 +71,38 @@ class ScoreTile {
     std::vector<IndexQuery> queries;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const IndexRow& row = rows_[i];
-      const LayerCache& cache = run_.source_cache(row.sequence);
-      float* scores = run_.arena().take<float>(ranges_[i].slots());
+      const LayerCache& cache = call_.key_cache(*row.piece);
+      float* scores = call_.arena().take<float>(ranges_[i].slots());
       scores_.emplace_back(scores, static_cast<std::size_t>(ranges_[i].slots()));
       queries.push_back({input_.queries + row.row * input_.shape.heads * input_.shape.layout.bytes(),
                          input_.weights.row(row.row), cache.keys.rows(), ranges_[i], scores});
     }
-    run_.kernels.index_score(run_.context(), input_.shape, queries);
+    call_.kernels.index_score(call_.context(), input_.shape, queries);
   }
 
   void show_scores() {
-    if (!run_.watches_scores) return;
+    if (!call_.watches_scores) return;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      run_.trace->scores({run_.layer, rows_[i].sequence, rows_[i].position, scores_[i]});
+      call_.trace->scores({call_.layer, rows_[i].piece->index, rows_[i].position, scores_[i]});
     }
   }
 
   /// With candidates only their blocks are scored; a watcher sees the scores of all visible positions.
   void show_all_scores() {
-    if (!run_.watches_scores) return;
-    const Arena::Scope scope(run_.arena());
+    if (!call_.watches_scores) return;
+    const Arena::Scope scope(call_.arena());
     score(full_ranges());
     show_scores();
   }
 
   void publish_candidates() {
-    Publication& published = run_.batch.candidates.at(run_.layer);
+    Publication& published = call_.batch.candidates.at(call_.layer);
     std::vector<BlockQuery> queries;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       queries.push_back({scores_[i], limits_.candidate_block_size, limits_.candidate_topk_blocks,
                          published.entries(token(rows_[i])), published.count(token(rows_[i]))});
     }
-    run_.kernels.select_blocks(run_.context(), queries);
+    call_.kernels.select_blocks(call_.context(), queries);
     for (const IndexRow& row : rows_) {
       const std::int64_t size = limits_.candidate_block_size;
       offer(published, row, (row.visible + size - 1) / size, &Trace::candidates);
@@ -110,14 +110,14 @@ class ScoreTile {
   }
 
   void publish_selection() {
-    Publication& published = run_.batch.selections.at(run_.layer);
+    Publication& published = call_.batch.selections.at(call_.layer);
     std::vector<TopkQuery> queries;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       queries.push_back(
           {scores_[i], ranges_[i], limits_.topk, published.entries(token(rows_[i])), published.count(token(rows_[i]))});
     }
-    run_.kernels.select_topk(run_.context(), queries);
-    if (run_.layout().window == 0) {
+    call_.kernels.select_topk(call_.context(), queries);
+    if (call_.layout().window == 0) {
       for (const IndexRow& row : rows_) keep_newest(published, token(row), row);
     }
     for (const IndexRow& row : rows_) offer(published, row, row.visible, &Trace::selection);
@@ -134,10 +134,10 @@ class ScoreTile {
   /// Lets the trace see a list, and takes over its changes.
   void offer(Publication& published, const IndexRow& row, std::int64_t limit,
              void (Trace::*function)(const TraceSelection&)) {
-    if (run_.trace == nullptr) return;
+    if (call_.trace == nullptr) return;
     const std::span<const std::int32_t> list = published.list(token(row));
     std::vector<std::int32_t> chosen(list.begin(), list.end());
-    (run_.trace->*function)({run_.layer, row.sequence, row.position, limit, chosen});
+    (call_.trace->*function)({call_.layer, row.piece->index, row.position, limit, chosen});
     check_replacement(published, row, limit, chosen);
     std::copy(chosen.begin(), chosen.end(), published.entries(token(row)));
     *published.count(token(row)) = static_cast<std::int32_t>(chosen.size());
@@ -148,13 +148,13 @@ class ScoreTile {
     const bool ascending = std::adjacent_find(chosen.begin(), chosen.end(), std::greater_equal<>()) == chosen.end();
     const bool inside = chosen.empty() || (chosen.front() >= 0 && chosen.back() < limit);
     if (static_cast<std::int64_t>(chosen.size()) <= published.longest() && ascending && inside) return;
-    throw Error(ErrorCode::invalid_argument, "trace: replaced selection of layer " + std::to_string(run_.layer) +
+    throw Error(ErrorCode::invalid_argument, "trace: replaced selection of layer " + std::to_string(call_.layer) +
                                                  " at position " + std::to_string(row.position) +
                                                  ", expected at most " + std::to_string(published.longest()) +
                                                  " ascending entries below " + std::to_string(limit));
   }
 
-  const LayerRun& run_;
+  const LayerCall& call_;
   const Tile& tile_;
   const IndexInput& input_;
   const SelectionLimits& limits_;
@@ -164,52 +164,52 @@ class ScoreTile {
 };
 
 /// Scores of one query, at most.
-std::int64_t score_bytes(const LayerRun& run, const SelectionLimits& limits, const IndexRow& row) {
+std::int64_t score_bytes(const LayerCall& call, const SelectionLimits& limits, const IndexRow& row) {
   std::int64_t slots = row.visible;
-  if (run.role.candidate_source >= 0 && !run.watches_scores) {
+  if (call.role.candidate_source >= 0 && !call.watches_scores) {
     slots = std::min(slots, std::int64_t{limits.candidate_topk_blocks} * limits.candidate_block_size);
   }
   return slots * static_cast<std::int64_t>(sizeof(float)) + 64;
 }
 
 /// Positions that the last query of the longest sequence sees.
-std::int64_t most_visible(const LayerRun& run) {
+std::int64_t most_visible(const LayerCall& call) {
   std::int64_t most = 0;
-  for (const BatchSequence& entry : run.batch.sequences) {
-    most = std::max(most, (entry.start + entry.tokens) / run.role.ratio);
+  for (const BatchSequence& entry : call.batch.sequences) {
+    most = std::max(most, (entry.start + entry.tokens) / call.role.ratio);
   }
   return most;
 }
 
 }  // namespace
 
-IndexInput pack_queries(const LayerRun& run, const IndexShape& shape, View<const bf16, 2> queries) {
+IndexInput pack_queries(const LayerCall& call, const IndexShape& shape, View<const bf16, 2> queries) {
   const std::int64_t row_bytes = shape.layout.bytes(), count = queries.shape[0] * shape.heads;
-  std::byte* packed = run.arena().take<std::byte>(count * row_bytes);
-  run.kernels.pack_rows(run.context(), shape.layout, View<const bf16, 2>(queries.data, {count, shape.layout.width}),
-                        {&packed, count, row_bytes}, 0);
+  std::byte* packed = call.arena().take<std::byte>(count * row_bytes);
+  call.kernels.pack_rows(call.context(), shape.layout, View<const bf16, 2>(queries.data, {count, shape.layout.width}),
+                         {&packed, count, row_bytes}, 0);
   return {shape, packed, {}};
 }
 
-void prepare_selection(const LayerRun& run, const SelectionLimits& limits) {
-  const std::int64_t visible = most_visible(run);
-  run.batch.selections[run.layer] = Publication(run.batch.tokens, std::min<std::int64_t>(limits.topk, visible));
-  if (!run.role.is_candidate_source) return;
+void prepare_selection(const LayerCall& call, const SelectionLimits& limits) {
+  const std::int64_t visible = most_visible(call);
+  call.batch.selections[call.layer] = Publication(call.batch.tokens, std::min<std::int64_t>(limits.topk, visible));
+  if (!call.role.is_candidate_source) return;
   const std::int64_t blocks = visible / limits.candidate_block_size + 1;
-  run.batch.candidates[run.layer] =
-      Publication(run.batch.tokens, std::min<std::int64_t>(limits.candidate_topk_blocks, blocks));
+  call.batch.candidates[call.layer] =
+      Publication(call.batch.tokens, std::min<std::int64_t>(limits.candidate_topk_blocks, blocks));
 }
 
-void select(const LayerRun& run, const Tile& tile, const IndexInput& input, const SelectionLimits& limits) {
-  const std::vector<IndexRow> rows = index_rows(run, tile);
-  const std::int64_t budget = run.batch.cache->options.workspace_bytes / 2;
+void select(const LayerCall& call, const Tile& tile, const IndexInput& input, const SelectionLimits& limits) {
+  const std::vector<IndexRow> rows = index_rows(call, tile);
+  const std::int64_t budget = call.batch.cache->options.workspace_bytes / 2;
   for (std::size_t first = 0; first < rows.size();) {
     std::size_t last = first + 1;
-    std::int64_t bytes = score_bytes(run, limits, rows[first]);
-    while (last < rows.size() && bytes + score_bytes(run, limits, rows[last]) <= budget) {
-      bytes += score_bytes(run, limits, rows[last++]);
+    std::int64_t bytes = score_bytes(call, limits, rows[first]);
+    while (last < rows.size() && bytes + score_bytes(call, limits, rows[last]) <= budget) {
+      bytes += score_bytes(call, limits, rows[last++]);
     }
-    ScoreTile(run, tile, input, limits, std::span(rows).subspan(first, last - first)).process();
+    ScoreTile(call, tile, input, limits, std::span(rows).subspan(first, last - first)).process();
     first = last;
   }
 }

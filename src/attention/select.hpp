@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "attention/layer_run.hpp"
+#include "attention/layer_call.hpp"
 
 namespace skim {
 
@@ -22,12 +22,12 @@ struct IndexInput {
 };
 
 /// Packs queries [rows, heads * width] into the arena.
-IndexInput pack_queries(const LayerRun& run, const IndexShape& shape, View<const bf16, 2> queries);
+IndexInput pack_queries(const LayerCall& call, const IndexShape& shape, View<const bf16, 2> queries);
 
 /// Makes room in the batch for what the layer's queries select. Before the first tile.
-void prepare_selection(const LayerRun& run, const SelectionLimits& limits);
+void prepare_selection(const LayerCall& call, const SelectionLimits& limits);
 
 /// Scores the keys of the layer's source and publishes candidate blocks and selections of the tile's queries.
-void select(const LayerRun& run, const Tile& tile, const IndexInput& input, const SelectionLimits& limits);
+void select(const LayerCall& call, const Tile& tile, const IndexInput& input, const SelectionLimits& limits);
 
 }  // namespace skim

@@ -10,7 +10,8 @@ namespace skim {
 
 /// Rows of a tile that belong to one sequence.
 struct TilePiece {
-  int sequence = 0;            ///< Index in Batch::Impl::sequences.
+  BatchSequence* sequence = nullptr;
+  int index = 0;               ///< Of the sequence in the batch: how a trace knows it.
   std::int64_t first_row = 0;  ///< In the tile.
   std::int64_t rows = 0;
   std::int64_t position = 0;  ///< Of the first row, in its sequence.
@@ -24,6 +25,6 @@ struct Tile {
 };
 
 /// Tokens [first, first + count) of the batch.
-Tile make_tile(const Batch::Impl& batch, std::int64_t first, std::int64_t count);
+Tile make_tile(Batch::Impl& batch, std::int64_t first, std::int64_t count);
 
 }  // namespace skim

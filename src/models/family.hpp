@@ -21,7 +21,7 @@ namespace skim {
 class JsonObject;
 class LayerLoader;
 struct LayerLayout;
-struct LayerRun;
+struct LayerCall;
 struct RopeParameters;
 
 /// A configuration that has a name of its own.
@@ -69,7 +69,7 @@ class LoadedLayer {
   virtual ~LoadedLayer() = default;
   virtual std::int64_t weight_bytes() const = 0;
   /// Runs all tokens of the batch through the layer. x, out: [tokens, dim]
-  virtual void run(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out) const = 0;
+  virtual void run(const LayerCall& call, View<const bf16, 2> x, View<bf16, 2> out) const = 0;
 };
 
 /// One family of models. Functions get a configuration of the family; unless they say otherwise it was checked.

@@ -7,9 +7,9 @@
 
 #include "attention/rope.hpp"
 #include "attention/stack.hpp"
-#include "attention/v32_run.hpp"
 #include "formats/bf16.hpp"
 #include "kernels/registry.hpp"
+#include "models/v32/layer.hpp"
 #include "models/v32/v32.hpp"
 
 namespace skim::test {
@@ -101,8 +101,8 @@ double relative_error(const std::vector<bf16>& got, const std::vector<double>& w
 
 TEST(Fault25, WithYarnTheSoftmaxScaleHasTheSquareOfMscale) {
   const V32Config released = std::get<V32Config>(named_config("v32"));
-  EXPECT_NEAR(softmax_scale(released, true), 0.135234, 5e-7);
-  EXPECT_NEAR(softmax_scale(released, false), 0.0721688, 5e-8);
+  EXPECT_NEAR(v32::softmax_scale(released, true), 0.135234, 5e-7);
+  EXPECT_NEAR(v32::softmax_scale(released, false), 0.0721688, 5e-8);
   V32Config config = one_layer_v32();
   config.rope_factor = 40;
   for (const std::int64_t context : {16, 17}) {  // original_seq_len is 16

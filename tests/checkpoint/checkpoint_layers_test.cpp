@@ -6,10 +6,10 @@
 #include <array>
 #include <cmath>
 
-#include "attention/v41_weights.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/expect_error.hpp"
 #include "kernels/every_set.hpp"
+#include "models/v41/weights.hpp"
 #include "named_v41.hpp"
 
 namespace skim::test {
@@ -158,10 +158,10 @@ TEST_F(CheckpointLayers, SinksMayBeNarrow) {
   expect_same_outputs(saved_outputs(), narrow);
 }
 
-V41Weights load_v41(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory) {
+v41::Weights load_v41(const Checkpoint& checkpoint, int layer, const Kernels& kernels, Memory& memory) {
   Digest fingerprint;
   const LayerLoader loader(checkpoint, layer, kernels, memory, fingerprint);
-  return load_v41_weights(loader, as_v41(checkpoint.config()), layer_role(checkpoint.config(), layer));
+  return v41::load_weights(loader, as_v41(checkpoint.config()), layer_role(checkpoint.config(), layer));
 }
 
 class WideCompressor : public EverySet {};
@@ -176,7 +176,7 @@ TEST_P(WideCompressor, KeepsValuesThatBf16DoesNotHave) {
   tensors["layers.4.attn.compressor.wkv.weight"] = stored(DType::f32, {64, 128}, values);
   const Checkpoint checkpoint = save(folder.path(), config, tensors);
   EXPECT_NO_THROW(outputs(checkpoint, {.kernels = std::string(GetParam()->name)}));
-  const V41Weights layer = load_v41(checkpoint, 4, kernels(), memory());
+  const v41::Weights layer = load_v41(checkpoint, 4, kernels(), memory());
   std::vector<bf16> unit(128, bf16{0});
   unit[77] = bf16{0x3F80};
   std::vector<float> column(64);
@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(, Fault06, every_set(), set_name);
 TEST_P(Fault06, EachBlockOf32HasItsOwnScale) {
   const Checkpoint checkpoint = save(temporary_.path(), config(), tensors({3, 2}));
   EXPECT_NO_THROW(outputs(checkpoint, {.kernels = std::string(GetParam()->name)}));
-  const V41Weights layer = load_v41(checkpoint, 0, kernels(), memory());
+  const v41::Weights layer = load_v41(checkpoint, 0, kernels(), memory());
   std::vector<bf16> identity(64 * 64, bf16{0}), columns(64 * 96);
   for (std::size_t i = 0; i < 64; ++i) identity[i * 65] = bf16{0x3F80};
   Context context(1);

@@ -4,10 +4,10 @@
 
 #include <array>
 
-#include "attention/v32_weights.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/expect_error.hpp"
 #include "kernels/every_set.hpp"
+#include "models/v32/weights.hpp"
 #include "named_v32.hpp"
 #include "named_v41.hpp"
 
@@ -279,7 +279,7 @@ TEST_P(V32Scales, EachBlockOf128HasItsOwnAndTheGridRoundsUp) {
   const Checkpoint checkpoint = save(folder.path(), config, tensors);
   Digest fingerprint;
   const LayerLoader loader(checkpoint, 0, kernels(), memory(), fingerprint);
-  const V32Weights layer = load_v32_weights(loader, config);
+  const v32::Weights layer = v32::load_weights(loader, config);
   std::vector<bf16> identity(200 * 200, bf16{0}), columns(200 * 144);
   for (std::size_t i = 0; i < 200; ++i) identity[i * 201] = bf16{0x3F80};
   Context context(1);

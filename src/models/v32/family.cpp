@@ -1,7 +1,6 @@
 // DeepSeek-V3.2: docs/v32.md.
 #include <fmt/format.h>
 
-#include "attention/v32_run.hpp"
 #include "checkpoint/config_models.hpp"
 #include "models/v32/v32.hpp"
 
@@ -55,19 +54,6 @@ std::string describe(const Config& config) {
       c.original_seq_len > 0 ? fmt::format("YaRN beyond a context of {}", c.original_seq_len) : std::string("no YaRN"));
 }
 
-class Layer final : public LoadedLayer {
- public:
-  Layer(const V32Config& config, V32Weights weights) : config_(config), weights_(std::move(weights)) {}
-  std::int64_t weight_bytes() const override { return weights_.bytes(); }
-  void run(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out) const override {
-    run_layer(V32Run{run, config_, weights_}, x, out);
-  }
-
- private:
-  V32Config config_;
-  V32Weights weights_;
-};
-
 }  // namespace
 
 RopeParameters rope(const Config& config, const LayerRole&, bool yarn) {
@@ -79,10 +65,6 @@ RopeParameters rope(const Config& config, const LayerRole&, bool yarn) {
           .factor = c.rope_factor,
           .beta_fast = c.beta_fast,
           .beta_slow = c.beta_slow};
-}
-
-std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole&) {
-  return std::make_unique<Layer>(config_of(config), load_v32_weights(load, config_of(config)));
 }
 
 }  // namespace v32

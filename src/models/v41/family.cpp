@@ -1,7 +1,6 @@
 // DeepSeek-V4.1: docs/v41.md.
 #include <fmt/format.h>
 
-#include "attention/v41_run.hpp"
 #include "checkpoint/config_models.hpp"
 #include "models/v41/v41.hpp"
 
@@ -62,19 +61,6 @@ std::string describe(const Config& config) {
   return text;
 }
 
-class Layer final : public LoadedLayer {
- public:
-  Layer(const V41Config& config, V41Weights weights) : config_(config), weights_(std::move(weights)) {}
-  std::int64_t weight_bytes() const override { return weights_.bytes(); }
-  void run(const LayerRun& run, View<const bf16, 2> x, View<bf16, 2> out) const override {
-    run_layer(V41Run{run, config_, weights_}, x, out);
-  }
-
- private:
-  V41Config config_;
-  V41Weights weights_;
-};
-
 }  // namespace
 
 RopeParameters rope(const Config& config, const LayerRole& role, bool) {
@@ -86,10 +72,6 @@ RopeParameters rope(const Config& config, const LayerRole& role, bool) {
           .factor = c.rope_factor,
           .beta_fast = c.beta_fast,
           .beta_slow = c.beta_slow};
-}
-
-std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole& role) {
-  return std::make_unique<Layer>(config_of(config), load_v41_weights(load, config_of(config), role));
 }
 
 }  // namespace v41

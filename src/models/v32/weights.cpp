@@ -1,6 +1,6 @@
-#include "attention/v32_weights.hpp"
+#include "models/v32/weights.hpp"
 
-namespace skim {
+namespace skim::v32 {
 namespace {
 
 /// Rows [first, first + count) of a matrix, transposed.
@@ -16,7 +16,7 @@ Matrix transposed_rows(const Matrix& matrix, std::int64_t first, std::int64_t co
 
 }  // namespace
 
-std::int64_t V32Weights::bytes() const {
+std::int64_t Weights::bytes() const {
   std::int64_t total = wq_a.bytes() + wq_b.bytes() + wkv_a.bytes() + wo.bytes();
   total += index_wq_b.bytes() + index_wk.bytes() + index_weights.bytes();
   for (const Weight& head : wk_b) total += head.bytes();
@@ -24,8 +24,8 @@ std::int64_t V32Weights::bytes() const {
   return total;
 }
 
-V32Weights load_v32_weights(const LayerLoader& load, const V32Config& config) {
-  V32Weights weights{
+Weights load_weights(const LayerLoader& load, const V32Config& config) {
+  Weights weights{
       .wq_a = load.weight("q_a_proj.weight"),
       .q_norm = load.vector("q_a_layernorm.weight"),
       .wq_b = load.weight("q_b_proj.weight"),
@@ -51,4 +51,4 @@ V32Weights load_v32_weights(const LayerLoader& load, const V32Config& config) {
   return weights;
 }
 
-}  // namespace skim
+}  // namespace skim::v32

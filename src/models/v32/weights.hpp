@@ -8,9 +8,9 @@
 #include "kernels/kernels.hpp"
 #include "skim/config.hpp"
 
-namespace skim {
+namespace skim::v32 {
 
-struct V32Weights {
+struct Weights {
   Weight wq_a;                 ///< [q_lora_rank, dim]
   std::vector<float> q_norm;   ///< [q_lora_rank]
   Weight wq_b;                 ///< [n_heads * (nope + rope), q_lora_rank]
@@ -30,6 +30,6 @@ struct V32Weights {
 };
 
 /// Packs the tensors of a layer, which were found to be there and of the right shape and dtype.
-V32Weights load_v32_weights(const LayerLoader& load, const V32Config& config);
+Weights load_weights(const LayerLoader& load, const V32Config& config);
 
-}  // namespace skim
+}  // namespace skim::v32

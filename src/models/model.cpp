@@ -8,8 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "attention/layer_call.hpp"
 #include "attention/layer_loader.hpp"
-#include "attention/layer_run.hpp"
 #include "base/out_of_memory.hpp"
 #include "checkpoint/config_models.hpp"
 #include "kernels/registry.hpp"
@@ -183,17 +183,17 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
   check_view("out", out, state.tokens, impl_->shape.dim);
   check_overlap(x, out);
   const bool yarn = impl_->layout->yarn(state.cache->options.max_tokens);
-  const LayerRun run{.layer = layer,
-                     .role = role,
-                     .rope = yarn ? placed.yarn_rope : placed.rope,
-                     .kernels = impl_->kernel_set->kernels(),
-                     .batch = state,
-                     .slot = slot,
-                     .yarn = yarn,
-                     .trace = trace,
-                     .watches_scores = trace != nullptr && trace->wants("index_score"),
-                     .norm_eps = static_cast<float>(impl_->shape.norm_eps)};
-  or_out_of_memory(fmt::format("layer {}", layer), [&] { placed.code->run(run, x, out); });
+  const LayerCall call{.layer = layer,
+                       .role = role,
+                       .rope = yarn ? placed.yarn_rope : placed.rope,
+                       .kernels = impl_->kernel_set->kernels(),
+                       .batch = state,
+                       .slot = slot,
+                       .yarn = yarn,
+                       .trace = trace,
+                       .watches_scores = trace != nullptr && trace->wants("index_score"),
+                       .norm_eps = static_cast<float>(impl_->shape.norm_eps)};
+  or_out_of_memory(fmt::format("layer {}", layer), [&] { placed.code->run(call, x, out); });
   state.ran[slot] = true;
 }
 

@@ -9,7 +9,7 @@
 #include "kernels/kernels.hpp"
 #include "skim/config.hpp"
 
-namespace skim {
+namespace skim::v41 {
 
 struct CompressorWeights {
   Weight wkv;                   ///< [head_dim, dim]
@@ -24,7 +24,7 @@ struct IndexerWeights {
   Weight weights_proj;  ///< [index_n_heads, dim]
 };
 
-struct V41Weights {
+struct Weights {
   Weight wq_a;                                  ///< [q_lora_rank, dim]
   std::vector<float> q_norm;                    ///< [q_lora_rank]
   Weight wq_b;                                  ///< [n_heads * head_dim, q_lora_rank]
@@ -40,6 +40,6 @@ struct V41Weights {
 };
 
 /// Packs the tensors of a layer of this role, which were found to be there and of the right shape and dtype.
-V41Weights load_v41_weights(const LayerLoader& load, const V41Config& config, const LayerRole& role);
+Weights load_weights(const LayerLoader& load, const V41Config& config, const LayerRole& role);
 
-}  // namespace skim
+}  // namespace skim::v41

@@ -1,8 +1,8 @@
-#include "attention/v41_weights.hpp"
+#include "models/v41/weights.hpp"
 
 #include <string>
 
-namespace skim {
+namespace skim::v41 {
 namespace {
 
 /// Equal shares of the rows, each a matrix of its own.
@@ -19,7 +19,7 @@ std::vector<Weight> row_groups(const LayerLoader& load, const std::string& name,
 
 }  // namespace
 
-std::int64_t V41Weights::bytes() const {
+std::int64_t Weights::bytes() const {
   std::int64_t total = wq_a.bytes() + wq_b.bytes() + wkv.bytes() + wo_b.bytes();
   for (const Weight& group : wo_a) total += group.bytes();
   if (compressor) {
@@ -29,8 +29,8 @@ std::int64_t V41Weights::bytes() const {
   return total;
 }
 
-V41Weights load_v41_weights(const LayerLoader& load, const V41Config& config, const LayerRole& role) {
-  V41Weights weights{
+Weights load_weights(const LayerLoader& load, const V41Config& config, const LayerRole& role) {
+  Weights weights{
       .wq_a = load.weight("wq_a.weight"),
       .q_norm = load.vector("q_norm.weight"),
       .wq_b = load.weight("wq_b.weight"),
@@ -61,4 +61,4 @@ V41Weights load_v41_weights(const LayerLoader& load, const V41Config& config, co
   return weights;
 }
 
-}  // namespace skim
+}  // namespace skim::v41
