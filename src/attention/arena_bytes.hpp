@@ -16,7 +16,7 @@ class ArenaBytes {
     held_ += bytes;
     most_ = std::max(most_, held_);
   }
-  /// LayerCall::project. Kernels widen the input of a linear layer to float until it is done.
+  /// LayerCall::project
   void project(std::int64_t in, std::int64_t out) {
     rows(out);
     linear(in);
@@ -26,8 +26,11 @@ class ArenaBytes {
     project(in, out);
     rows(out);
   }
-  /// A linear layer into memory that was taken before.
-  void linear(std::int64_t in) { most_ = std::max(most_, held_ + 4 * in); }
+  /// A linear layer into memory that was taken before. Until it is done kernels hold their input as float, each group
+  /// in stretches of 256 (sets may take less).
+  void linear(std::int64_t in, std::int64_t groups = 1) {
+    most_ = std::max(most_, held_ + 4 * groups * ((in + 255) / 256 * 256));
+  }
 
   /// What is taken in between is given back.
   std::int64_t begin() const { return held_; }

@@ -107,6 +107,8 @@ struct Family {
   std::vector<RecordedKind> (*recorded)(const Config& config);
   /// Rotation of a layer. `yarn`: the cache is for more than ModelShape::yarn_beyond tokens.
   RopeParameters (*rope)(const Config& config, const LayerRole& role, bool yarn);
+  /// Arena that a layer takes per token, without scores and tensors that only a trace sees.
+  std::int64_t (*arena_bytes)(const Config& config, const LayerRole& role);
   /// Packs the tensors of a layer, which were found to be there and of the right shape and dtype.
   std::unique_ptr<const LoadedLayer> (*load)(const LayerLoader& load, const Config& config, const LayerRole& role);
 };

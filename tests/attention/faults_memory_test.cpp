@@ -6,9 +6,11 @@
 #include <cstdint>
 
 #include "attention/stack.hpp"
+#include "cache/batch_impl.hpp"
 #include "cache/layout.hpp"
 #include "cache/pages.hpp"
 #include "kernels/kernels.hpp"
+#include "models/family.hpp"
 
 namespace skim::test {
 namespace {
@@ -55,6 +57,65 @@ TEST(Fault73, ManyIndexHeadsStayInsideTheWorkspaceToo) {
     const Measured tight(model, 300, bytes);
     EXPECT_LE(tight.workspace, allowed(bytes));
     EXPECT_EQ(difference(ample.outcome, tight.outcome), "") << bytes << " bytes";
+  }
+}
+
+/// Whether a layer runs a batch of one tile within so many bytes of arena.
+bool fits(const Model& model, int layer, std::int64_t tokens, std::int64_t bytes) {
+  KvCache cache(model, {.threads = 1});
+  const SequenceId sequence = cache.add();
+  Batch batch = cache.begin({{sequence, tokens}});
+  const std::array shape{tokens, hidden_dim(model.config())};
+  std::vector<bf16> x(static_cast<std::size_t>(shape[0] * shape[1])), out(x.size());
+  Arena& arena = batch.impl().context->arena();
+  for (const int before : model.layers()) {
+    if (before == layer) arena = Arena();
+    if (before == layer) {
+      const Arena::Scope scope(arena);
+      arena.take<std::byte>(bytes);
+    }
+    const std::int64_t held = arena.bytes();
+    model.forward(before, batch, View<const bf16, 2>(x.data(), shape), View<bf16, 2>(out.data(), shape));
+    if (before == layer) return arena.bytes() == held;
+  }
+  return false;
+}
+
+/// What every query's scores take beside the activations of a tile: floats, and lists of what to compute.
+std::int64_t score_bytes(const LayerRole& role, std::int64_t tokens) {
+  return role.selects() ? tokens * (tokens / role.ratio * 4 + 128) : 0;
+}
+
+/// Wide enough that a tile of 256 fills more than the arena's smallest block of a megabyte.
+Config wide(Config config) {
+  if (auto* v41 = std::get_if<V41Config>(&config)) {
+    v41->dim = v41->q_lora_rank = 512;
+    v41->n_heads = 16;
+    v41->o_lora_rank = 256;
+    v41->index_n_heads = 16;
+  } else {
+    auto& v32 = std::get<V32Config>(config);
+    v32.dim = v32.q_lora_rank = 512;
+    v32.n_heads = 8;
+    v32.qk_nope_head_dim = v32.v_head_dim = 128;
+    v32.index_n_heads = 16;
+  }
+  return config;
+}
+
+TEST(Fault73, ActivationsOfATileAreWhatTheLayerCounts) {
+  constexpr std::int64_t kTokens = 256;
+  for (const char* name : {"v41-tiny", "v32-tiny"}) {
+    const Config config = wide(named_config(name));
+    const Model model(Checkpoint::synthetic(config));
+    for (const int layer : model.layers()) {
+      SCOPED_TRACE(testing::Message() << name << " layer " << layer);
+      const LayerRole role = layer_role(config, layer);
+      const std::int64_t counted = kTokens * family_of(config).arena_bytes(config, role);
+      ASSERT_GT(counted / 2, 1 << 20);
+      EXPECT_TRUE(fits(model, layer, kTokens, counted + score_bytes(role, kTokens) + 4096));  // tensors are aligned
+      EXPECT_FALSE(fits(model, layer, kTokens, counted / 2));
+    }
   }
 }
 

@@ -88,6 +88,7 @@ constinit const Family v32_family = {.model_type = kV32Model,
                                      .layout = v32::layout,
                                      .recorded = v32::recorded,
                                      .rope = v32::rope,
+                                     .arena_bytes = v32::arena_bytes,
                                      .load = v32::load};
 
 }  // namespace skim

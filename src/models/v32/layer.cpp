@@ -108,7 +108,8 @@ void run_tile(const Call& call, const Tile& tile, View<const bf16, 2> x, View<bf
 
 }  // namespace
 
-std::int64_t arena_bytes_per_token(const V32Config& c) {
+std::int64_t arena_bytes(const Config& config, const LayerRole&) {
+  const V32Config& c = config_of(config);
   const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads;
   const std::int64_t query = heads * head_width(c), value = heads * c.v_head_dim;
   ArenaBytes bytes;
@@ -126,11 +127,11 @@ std::int64_t arena_bytes_per_token(const V32Config& c) {
   bytes.linear(c.dim);
   bytes.end(selection);
   bytes.rows(heads * latent_row_width(c));
-  bytes.linear(heads * c.qk_nope_head_dim);
+  bytes.linear(c.qk_nope_head_dim, heads);
   bytes.rows(heads * c.kv_lora_rank);
   bytes.floats(heads);
   bytes.rows(value);
-  bytes.linear(heads * c.kv_lora_rank);
+  bytes.linear(c.kv_lora_rank, heads);
   bytes.linear(value);
   return bytes.most();
 }
@@ -146,28 +147,29 @@ namespace {
 
 class Layer final : public LoadedLayer {
  public:
-  Layer(const V32Config& config, Weights weights) : config_(config), weights_(std::move(weights)) {}
+  Layer(const Config& config, const LayerRole& role, Weights weights)
+      : config_(config_of(config)), weights_(std::move(weights)), token_bytes_(arena_bytes(config, role)) {}
 
   std::int64_t weight_bytes() const override { return weights_.bytes(); }
 
   void run(const LayerCall& layer, View<const bf16, 2> x, View<bf16, 2> out) const override {
     const Call call{layer, config_, weights_};
     prepare_selection(call, {.topk = config_.index_topk});
-    run_tiles(call, arena_bytes_per_token(config_), x, out,
-              [&](const Tile& tile, View<const bf16, 2> x_rows, View<bf16, 2> out_rows) {
-                run_tile(call, tile, x_rows, out_rows);
-              });
+    run_tiles(call, token_bytes_, x, out, [&](const Tile& tile, View<const bf16, 2> x_rows, View<bf16, 2> out_rows) {
+      run_tile(call, tile, x_rows, out_rows);
+    });
   }
 
  private:
   V32Config config_;
   Weights weights_;
+  std::int64_t token_bytes_;
 };
 
 }  // namespace
 
-std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole&) {
-  return std::make_unique<Layer>(config_of(config), load_weights(load, config_of(config)));
+std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole& role) {
+  return std::make_unique<Layer>(config, role, load_weights(load, config_of(config)));
 }
 
 }  // namespace skim::v32

@@ -24,8 +24,7 @@ LayerLayout layout(const Config& config, const LayerRole& role);
 std::vector<RecordedKind> recorded(const Config& config);
 /// Main queries, keys and index vectors use the same table.
 RopeParameters rope(const Config& config, const LayerRole& role, bool yarn);
-/// Activations of a token, without scores.
-std::int64_t arena_bytes_per_token(const V32Config& config);
+std::int64_t arena_bytes(const Config& config, const LayerRole& role);
 std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole& role);
 
 }  // namespace v32

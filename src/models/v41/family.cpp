@@ -95,6 +95,7 @@ constinit const Family v41_family = {.model_type = kV41Model,
                                      .layout = v41::layout,
                                      .recorded = v41::recorded,
                                      .rope = v41::rope,
+                                     .arena_bytes = v41::arena_bytes,
                                      .load = v41::load};
 
 }  // namespace skim

@@ -132,7 +132,8 @@ void count_selection(const V41Config& c, ArenaBytes& bytes) {
 
 }  // namespace
 
-std::int64_t arena_bytes_per_token(const V41Config& c, const LayerRole& role) {
+std::int64_t arena_bytes(const Config& config, const LayerRole& role) {
+  const V41Config& c = config_of(config);
   const std::int64_t query = std::int64_t{c.n_heads} * c.head_dim;
   const std::int64_t o_lora = std::int64_t{c.o_groups} * c.o_lora_rank;
   ArenaBytes bytes;
@@ -147,7 +148,7 @@ std::int64_t arena_bytes_per_token(const V41Config& c, const LayerRole& role) {
   bytes.rows(query);
   bytes.floats(c.n_heads);
   bytes.rows(o_lora);
-  bytes.linear(query);
+  bytes.linear(query / c.o_groups, c.o_groups);
   bytes.linear(o_lora);
   return bytes.most();
 }
@@ -156,28 +157,29 @@ namespace {
 
 class Layer final : public LoadedLayer {
  public:
-  Layer(const V41Config& config, Weights weights) : config_(config), weights_(std::move(weights)) {}
+  Layer(const Config& config, const LayerRole& role, Weights weights)
+      : config_(config_of(config)), weights_(std::move(weights)), token_bytes_(arena_bytes(config, role)) {}
 
   std::int64_t weight_bytes() const override { return weights_.bytes(); }
 
   void run(const LayerCall& layer, View<const bf16, 2> x, View<bf16, 2> out) const override {
     const Call call{layer, config_, weights_};
     if (call.role.selects()) prepare_selection(call, selection_limits(config_));
-    run_tiles(call, arena_bytes_per_token(config_, call.role), x, out,
-              [&](const Tile& tile, View<const bf16, 2> x_rows, View<bf16, 2> out_rows) {
-                run_tile(call, tile, x_rows, out_rows);
-              });
+    run_tiles(call, token_bytes_, x, out, [&](const Tile& tile, View<const bf16, 2> x_rows, View<bf16, 2> out_rows) {
+      run_tile(call, tile, x_rows, out_rows);
+    });
   }
 
  private:
   V41Config config_;
   Weights weights_;
+  std::int64_t token_bytes_;
 };
 
 }  // namespace
 
 std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole& role) {
-  return std::make_unique<Layer>(config_of(config), load_weights(load, config_of(config), role));
+  return std::make_unique<Layer>(config, role, load_weights(load, config_of(config), role));
 }
 
 }  // namespace skim::v41

@@ -25,8 +25,7 @@ std::vector<RecordedKind> recorded(const Config& config);
 /// Plain rope_theta at ratio 0, compress_rope_theta with YaRN otherwise. Queries, window rows, compressed rows and
 /// index vectors of a layer all use the same table.
 RopeParameters rope(const Config& config, const LayerRole& role, bool yarn);
-/// Activations of a token, without scores.
-std::int64_t arena_bytes_per_token(const V41Config& config, const LayerRole& role);
+std::int64_t arena_bytes(const Config& config, const LayerRole& role);
 std::unique_ptr<const LoadedLayer> load(const LayerLoader& load, const Config& config, const LayerRole& role);
 
 }  // namespace v41
