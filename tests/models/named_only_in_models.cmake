@@ -2,7 +2,7 @@
 # nor its model_type. What differs between models is asked of the Family.
 #
 #   cmake -DROOT=<repository> -P named_only_in_models.cmake
-set(names "V[0-9]+Config|V[0-9]+Weights|v41::|v32::|deepseek_v|std::get_if<|holds_alternative")
+set(names "V[0-9]+Config|V[0-9]+Weights|v41::|v32::|deepseek_v")
 # Public configurations and their bindings in Python; readers of config.json.
 set(allowed "^src/models/|^include/skim/config.hpp$|^python/src/config.cpp$|^python/skim/__init__.py$|^src/checkpoint/.*config")
 
