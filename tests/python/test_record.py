@@ -106,3 +106,18 @@ def test_mistakes_in_recording_are_named(tmp_path):
         recorder.add(1, "x", np.zeros((3, 128), np.uint16))
     with pytest.raises(ValueError, match="recorder: config: .*dim"):
         Recorder({})
+
+
+def test_weights_of_a_draft_layer_are_named_as_in_the_checkpoint(tmp_path):
+    config = {**json.loads(ONE_LAYER), "n_mtp_layers": 1}
+    config["compress_ratios"] = [*config["compress_ratios"], 0]
+    recorder = Recorder(config)
+    recorder.add(0, "x", np.zeros((2, config["dim"]), np.uint16))
+    recorder.add_weights(1, {"attn_sink": np.zeros(config["n_heads"], np.float32)})
+    recorder.save(tmp_path / "case.safetensors")
+    assert "mtp.0.attn.attn_sink" in skim.Checkpoint.open(tmp_path / "case.safetensors")
+
+
+def test_weights_of_a_layer_that_does_not_exist_are_refused():
+    with pytest.raises(skim.SkimValueError, match="layer 1 does not exist"):
+        Recorder(json.loads(ONE_LAYER)).add_weights(1, {"attn_sink": np.zeros(4, np.float32)})
