@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/access.hpp"
 #include "cache/cache_impl.hpp"
 #include "skim/error.hpp"
 
@@ -41,7 +42,7 @@ void fill(KvCache::Impl& cache, Sequence& sequence, std::int64_t tokens, RandomW
 }  // namespace
 
 SequenceId plant(KvCache& cache, std::int64_t tokens, RandomWords& random) {
-  KvCache::Impl& impl = cache.impl();
+  KvCache::Impl& impl = Access::impl(cache);
   if (tokens > impl.options.max_tokens) {
     throw Error(ErrorCode::limit_exceeded,
                 fmt::format("cache: max_tokens is {}, but {} would be planted", impl.options.max_tokens, tokens));

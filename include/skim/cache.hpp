@@ -65,10 +65,13 @@ class Batch {
   void commit(SequenceId sequence, std::int64_t accepted);
 
   struct Impl;
+
+ private:
+  friend class KvCache;
+  friend struct Access;
   explicit Batch(std::unique_ptr<Impl> impl);
   Impl& impl() { return *impl_; }
 
- private:
   std::unique_ptr<Impl> impl_;
 };
 
@@ -136,9 +139,10 @@ class KvCache {
   std::int64_t workspace_bytes() const;
 
   struct Impl;
-  Impl& impl() const { return *impl_; }
 
  private:
+  friend struct Access;
+  Impl& impl() const { return *impl_; }
   Batch begin_batch(std::span<const BatchEntry> entries);
 
   std::shared_ptr<Impl> impl_;

@@ -17,6 +17,7 @@
 namespace skim {
 
 class Batch;
+struct Access;
 
 struct ModelOptions {
   std::vector<int> layers = {};  ///< Empty: all backbone layers. The sources of each must be among them.
@@ -47,9 +48,11 @@ class Model {
   void forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2> out, Trace* trace = nullptr) const;
 
   struct Impl;
-  const std::shared_ptr<const Impl>& impl() const { return impl_; }
 
  private:
+  friend struct Access;
+  const std::shared_ptr<const Impl>& impl() const { return impl_; }
+
   std::shared_ptr<const Impl> impl_;
 };
 

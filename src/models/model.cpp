@@ -10,6 +10,7 @@
 
 #include "attention/layer_call.hpp"
 #include "attention/layer_loader.hpp"
+#include "base/access.hpp"
 #include "base/out_of_memory.hpp"
 #include "checkpoint/config_models.hpp"
 #include "kernels/registry.hpp"
@@ -166,7 +167,7 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
   if (found == impl_->loaded.end()) {
     throw Error(ErrorCode::invalid_argument, fmt::format("layer {} is not among the layers of the model", layer));
   }
-  Batch::Impl& state = batch.impl();
+  Batch::Impl& state = Access::impl(batch);
   if (state.cache->layout != impl_->layout) {
     throw Error(ErrorCode::invalid_argument, "batch: its cache was made for another model");
   }
@@ -198,6 +199,6 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
 }
 
 KvCache::KvCache(const Model& model, const CacheOptions& options)
-    : impl_(or_out_of_memory("cache", [&] { return std::make_shared<Impl>(model.impl()->layout, options); })) {}
+    : impl_(or_out_of_memory("cache", [&] { return std::make_shared<Impl>(Access::impl(model)->layout, options); })) {}
 
 }  // namespace skim

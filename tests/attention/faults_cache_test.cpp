@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "attention/stack.hpp"
+#include "base/access.hpp"
 #include "cache/batch_impl.hpp"
 #include "formats/bf16.hpp"
 
@@ -25,7 +26,7 @@ V41Config two_sources() {
 }
 
 const Sequence& sequence(Stack& stack, const std::string& name) {
-  return stack.cache().impl().sequences.at(stack.id(name).value);
+  return Access::impl(stack.cache()).sequences.at(stack.id(name).value);
 }
 
 /// 0xFF is NaN as an e4m3 code and as a scale of either kind, and float32 NaN four times over.
@@ -238,10 +239,10 @@ std::vector<bf16> fill_pages(const Model& model, bool poisoned) {
   std::vector<bf16> all;
   for (const std::int64_t start : {0, 32}) {
     Batch batch = cache.begin({{id, 32}});
-    BatchSequence& entry = batch.impl().sequences[0];
+    BatchSequence& entry = Access::impl(batch).sequences[0];
     for (std::size_t i = 0; poisoned && i < entry.sequence->layers.size(); ++i) {
       LayerCache& layer = entry.sequence->layers[i];
-      const LayerLayout& layout = batch.impl().layout().layers[i];
+      const LayerLayout& layout = Access::impl(batch).layout().layers[i];
       if (start == 0) poison(layer.ring.data(), layer.ring.bytes());
       if (start == 0) poison(layer.open.data(), layer.open.bytes());
       for (std::int64_t row = layout.ratio > 0 ? start / layout.ratio : 0;
@@ -249,8 +250,8 @@ std::vector<bf16> fill_pages(const Model& model, bool poisoned) {
         poison(layer.compressed.rows().row(row), layout.compressed_row.bytes());
         poison(layer.keys.rows().row(row), layout.key_row.bytes());
       }
-      const Arena::Scope scope(batch.impl().context->arena());
-      poison(batch.impl().context->arena().take<std::byte>(4 << 20), 4 << 20);
+      const Arena::Scope scope(Access::impl(batch).context->arena());
+      poison(Access::impl(batch).context->arena().take<std::byte>(4 << 20), 4 << 20);
     }
     for (const int layer : model.layers()) {
       std::vector<bf16> x, out(static_cast<std::size_t>(32 * dim));
@@ -306,7 +307,7 @@ TEST(Fault38, TheLastWindowOfRowsRemainsInTheRing) {
   stack.watch(&tape);
   stack.feed({{"a", 5}});
   stack.feed({{"a", 20}});
-  const RowLayout layout = stack.cache().impl().layout->layers[0].window_row;
+  const RowLayout layout = Access::impl(stack.cache()).layout->layers[0].window_row;
   for (std::int64_t p = 17; p < 25; ++p) {
     std::vector<bf16> row(static_cast<std::size_t>(layout.width));
     unpack_row(layout, sequence(stack, "a").layers[0].ring.data() + p % 8 * layout.bytes(), row.data());

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "attention/stack.hpp"
+#include "base/access.hpp"
 #include "cache/batch_impl.hpp"
 #include "cache/layout.hpp"
 #include "cache/pages.hpp"
@@ -67,7 +68,7 @@ bool fits(const Model& model, int layer, std::int64_t tokens, std::int64_t bytes
   Batch batch = cache.begin({{sequence, tokens}});
   const std::array shape{tokens, hidden_dim(model.config())};
   std::vector<bf16> x(static_cast<std::size_t>(shape[0] * shape[1])), out(x.size());
-  Arena& arena = batch.impl().context->arena();
+  Arena& arena = Access::impl(batch).context->arena();
   for (const int before : model.layers()) {
     if (before == layer) arena = Arena();
     if (before == layer) {

@@ -10,6 +10,7 @@
 
 #include "attention/rope.hpp"
 #include "attention/stack.hpp"
+#include "base/access.hpp"
 #include "cache/cache_impl.hpp"
 #include "formats/bf16.hpp"
 #include "kernels/registry.hpp"
@@ -232,7 +233,7 @@ struct LastQuery {
     sink.resize(static_cast<std::size_t>(config.n_heads));
     std::memcpy(sink.data(), tensor.bytes.data(), tensor.bytes.size());
 
-    const KvCache::Impl& impl = stack.cache().impl();
+    const KvCache::Impl& impl = Access::impl(stack.cache());
     const LayerLayout& layout = impl.layout->layers[0];
     const LayerCache& layer = impl.sequences.at(stack.id("a").value).layers[0];
     got.resize(shown.size());

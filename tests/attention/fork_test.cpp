@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention/stack.hpp"
+#include "base/access.hpp"
 #include "cache/cache_fixture.hpp"
 #include "cache/cache_impl.hpp"
 
@@ -27,7 +28,7 @@ std::vector<std::int64_t> lengths(const std::vector<LengthRange>& ranges) {
 /// Two pages of every layer that has compressed rows: what the first to go on in a shared page pays at most.
 std::int64_t one_page_per_table(const KvCache& cache, const CacheOptions& options) {
   std::int64_t bytes = 0;
-  for (const LayerLayout& layer : cache.impl().layout->layers) {
+  for (const LayerLayout& layer : Access::impl(cache).layout->layers) {
     if (layer.ratio > 0) bytes += options.page_rows * (layer.compressed_row.bytes() + layer.key_row.bytes());
   }
   return bytes;
@@ -192,9 +193,9 @@ TEST(ForkCost, GrowingInAPageOfItsOwnCopiesNothing) {
   stack.add("a");
   stack.feed({{"a", 5}});
   const SequenceId id = stack.id("a");
-  const std::byte* const page = stack.cache().impl().sequences.at(id.value).layers[0].keys.rows().row(4);
+  const std::byte* const page = Access::impl(stack.cache()).sequences.at(id.value).layers[0].keys.rows().row(4);
   stack.feed({{"a", 4}});
-  EXPECT_EQ(stack.cache().impl().sequences.at(id.value).layers[0].keys.rows().row(4), page);
+  EXPECT_EQ(Access::impl(stack.cache()).sequences.at(id.value).layers[0].keys.rows().row(4), page);
 }
 
 TEST(ForkPages, MoreThanAChunkOfPagesAreShared) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/access.hpp"
 #include "cache/cache_impl.hpp"
 
 namespace skim::test {
@@ -63,7 +64,7 @@ std::string difference(const Outcome& a, const Outcome& b) {
 }
 
 std::vector<std::byte> state_bytes(const KvCache& cache, SequenceId id) {
-  const KvCache::Impl& impl = cache.impl();
+  const KvCache::Impl& impl = Access::impl(cache);
   const Sequence& sequence = impl.sequences.at(id.value);
   std::vector<std::byte> bytes;
   append(bytes, &sequence.length, sizeof(sequence.length));

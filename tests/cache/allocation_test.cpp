@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "attention/stack.hpp"
+#include "base/access.hpp"
 #include "cache/cache_impl.hpp"
 #include "refuser.hpp"
 
@@ -42,7 +43,7 @@ class Scenario {
   std::vector<std::vector<std::byte>> state() const {
     std::vector<std::vector<std::byte>> all(1, std::vector<std::byte>(static_cast<std::size_t>(cache_.bytes())));
     for (const SequenceId id : ids_) {
-      if (cache_.impl().sequences.contains(id.value)) all.push_back(state_bytes(cache_, id));
+      if (Access::impl(cache_).sequences.contains(id.value)) all.push_back(state_bytes(cache_, id));
     }
     return all;
   }

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/access.hpp"
 #include "cache/batch_impl.hpp"
 #include "cache/cache_fixture.hpp"
 #include "named_v41.hpp"
@@ -247,7 +248,7 @@ TEST_F(Batches, WorkspaceCountsOpenBatchesToo) {
   EXPECT_GT(idle, 0);
   Batch batch = cache.begin({{id, 100}});
   forward_all(batch, 100);
-  EXPECT_GE(cache.workspace_bytes(), idle + batch.impl().staged_bytes());
+  EXPECT_GE(cache.workspace_bytes(), idle + Access::impl(batch).staged_bytes());
 }
 
 /// Replaces one selection, or the candidates, of the query at position 19.
