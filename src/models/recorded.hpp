@@ -9,10 +9,9 @@ namespace skim {
 
 /// What the rows of a recorded tensor stand for, and so how many there are.
 enum class RowMeaning {
-  token,       ///< Tokens of the call; if some rows were kept, those or the last few of those.
-  last_token,  ///< Tokens of the call, or the last few of them.
-  group,       ///< Groups that the call closes, or the last few of them.
-  slot,        ///< Slots of the window ring, or the first few of them.
+  token,  ///< Tokens of the call; if some rows were kept, those or the last few of those.
+  group,  ///< Groups that the call closes, or the last few of them.
+  slot,   ///< At position 0 tokens of the call, or the last few of them; later slots of the ring, or the first few.
 };
 
 /// What a replay does with a kind of recorded tensor.
@@ -29,8 +28,9 @@ struct Allowance {
   struct Pair {
     double bf16 = 5e-3, fp8 = 5e-3;
   };
-  Pair reference;  ///< The reference set.
-  Pair optimized;  ///< All others.
+  Pair reference;            ///< The reference set.
+  Pair optimized;            ///< All others.
+  double several_ranks = 0;  ///< At least this much, if the recorded implementation ran on several ranks.
 
   double of(bool is_reference, bool is_fp8) const {
     const Pair& pair = is_reference ? reference : optimized;
@@ -50,6 +50,12 @@ struct RecordedKind {
   std::int64_t width = -1;                  ///< Elements per row; -1: depends on the call.
   Allowance allowed = {};                   ///< Of values, window and scores.
   std::string_view dtypes = "BF16 or F32";  ///< Those it may have, in words.
+  std::int64_t heads = 1;                   ///< Parts of a row, each of which is held to the bound on rows.
+  bool code = false;                        ///< Quantized: flipped codes may move a row further.
+  /// Tensor with one factor per head: if it was recorded too, the product is judged instead of either.
+  std::string_view factors = {};
+
+  bool is_set() const { return use == RecordedUse::candidates || use == RecordedUse::selection; }
 };
 
 /// How a row of recorded `topk_idxs` lists what a query attends to.

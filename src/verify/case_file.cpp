@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -12,9 +10,8 @@
 #include "base/text.hpp"
 #include "checkpoint/case_format.hpp"
 #include "files/json.hpp"
-#include "formats/bf16.hpp"
-#include "formats/e4m3.hpp"
 #include "skim/error.hpp"
+#include "verify/case_names.hpp"
 
 namespace skim {
 namespace {
@@ -23,93 +20,24 @@ constexpr std::int64_t kMostTokens = 1 << 22;  // per sequence; more than any mo
 constexpr std::int64_t kMostSequences = 1 << 12;
 constexpr std::int64_t kMostInputElements = std::int64_t{1} << 28;  // of one call and layer
 
-bool dtype_fits(std::string_view dtypes, DType dtype) { return dtypes.find(dtype_name(dtype)) != std::string::npos; }
-
-template <class T>
-T element(const Tensor& tensor, std::int64_t index) {
-  T value;
-  std::memcpy(&value, tensor.bytes.data() + index * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-  return value;
+/// Whether "BF16 or F32" names a dtype.
+bool is_listed(DType dtype, std::string_view words) {
+  const std::string_view name = dtype_name(dtype);
+  const std::size_t found = words.find(name);
+  if (found == std::string_view::npos) return false;
+  const std::size_t end = found + name.size();
+  return (found == 0 || words[found - 1] == ' ') && (end == words.size() || words[end] == ' ');
 }
 
-std::string tensor_name(std::int64_t call, int layer, std::string_view what) {
-  return fmt::format("call.{}.layer.{}.{}", call, layer, what);
+std::vector<std::string_view> names_of(const std::vector<RecordedKind>& kinds) {
+  std::vector<std::string_view> names = {"x"};
+  for (const RecordedKind& kind : kinds) names.push_back(kind.name);
+  return names;
 }
 
-/// "call.<call>.layer.<layer>.<what>" taken apart.
-struct RecordedName {
-  std::int64_t call = 0;
-  int layer = 0;
-  std::string what;
-};
-
-/// Digits at the front of `text`, which then lose them; nothing if there are none or too many.
-std::optional<int> take_number(std::string_view& text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || value < 0) return {};
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value;
-}
-
-bool take_text(std::string_view& text, std::string_view expected) {
-  if (!text.starts_with(expected)) return false;
-  text.remove_prefix(expected.size());
-  return true;
-}
-
-/// "call.<n>.rows" for one of the calls.
-bool is_rows_name(std::string_view name, std::size_t calls) {
-  if (!take_text(name, "call.")) return false;
-  const std::optional<int> call = take_number(name);
-  return call && static_cast<std::size_t>(*call) < calls && name == ".rows";
-}
-
-std::optional<RecordedName> parse_name(std::string_view name) {
-  if (!take_text(name, "call.")) return {};
-  const std::optional<int> call = take_number(name);
-  if (!call || !take_text(name, ".layer.")) return {};
-  const std::optional<int> layer = take_number(name);
-  if (!layer || !take_text(name, ".")) return {};
-  return RecordedName{*call, *layer, std::string(name)};
-}
+bool has_no_rows(const std::vector<std::int64_t>& shape) { return shape.size() >= 2 && shape[1] == 0; }
 
 }  // namespace
-
-std::vector<float> RecordedTensor::floats(int sequence, std::int64_t i) const {
-  const std::int64_t first = (sequence * row_count() + i) * width;
-  std::vector<float> values(static_cast<std::size_t>(width));
-  for (std::int64_t k = 0; k < width; ++k) {
-    float& value = values[static_cast<std::size_t>(k)];
-    if (tensor.dtype == DType::f32) {
-      value = element<float>(tensor, first + k);
-    } else if (tensor.dtype == DType::f8_e4m3) {
-      value = e4m3_to_float(element<std::uint8_t>(tensor, first + k));
-    } else {
-      value = to_float(element<bf16>(tensor, first + k));
-    }
-  }
-  return values;
-}
-
-std::vector<std::int64_t> RecordedTensor::integers(int sequence, std::int64_t i) const {
-  const std::int64_t first = (sequence * row_count() + i) * width;
-  std::vector<std::int64_t> values(static_cast<std::size_t>(width));
-  for (std::int64_t k = 0; k < width; ++k) {
-    values[static_cast<std::size_t>(k)] = tensor.dtype == DType::i64 ? element<std::int64_t>(tensor, first + k)
-                                                                     : element<std::int32_t>(tensor, first + k);
-  }
-  return values;
-}
-
-std::vector<bool> RecordedTensor::booleans(int sequence, std::int64_t i) const {
-  const std::int64_t first = (sequence * row_count() + i) * width;
-  std::vector<bool> values(static_cast<std::size_t>(width));
-  for (std::int64_t k = 0; k < width; ++k) {
-    values[static_cast<std::size_t>(k)] = element<std::uint8_t>(tensor, first + k) != 0;
-  }
-  return values;
-}
 
 CaseFile::CaseFile(const SafetensorsFile& file) : file_(file), name_(file.path().string()) {
   if (metadata("format") != kCaseFormat) {
@@ -121,6 +49,7 @@ CaseFile::CaseFile(const SafetensorsFile& file) : file_(file), name_(file.path()
   kinds_ = family_of(config_).recorded(config_);
   read_calls();
   read_max_tokens();
+  read_world_size();
   if (file_.metadata().contains("inputs")) {
     if (metadata("inputs") != "filler/1") {
       throw Error(ErrorCode::bad_file,
@@ -131,6 +60,7 @@ CaseFile::CaseFile(const SafetensorsFile& file) : file_(file), name_(file.path()
   }
   read_layers();
   read_rows();
+  check_names();
   check_inputs();
 }
 
@@ -177,7 +107,8 @@ void CaseFile::read_layers() {
     for (const int layer : JsonObject(list, where, ErrorCode::bad_file).integers("layers")) layers.insert(layer);
   } else {
     for (const TensorInfo& info : file_.tensors()) {
-      if (const auto parsed = parse_name(info.name); parsed && parsed->what == "x") layers.insert(parsed->layer);
+      if (const auto parsed = parse_case_tensor_name(info.name); parsed && parsed->what == "x")
+        layers.insert(parsed->layer);
     }
   }
   if (layers.empty()) throw Error(ErrorCode::bad_file, fmt::format("{}: no inputs call.0.layer.<i>.x", name_));
@@ -196,7 +127,7 @@ void CaseFile::read_rows() {
                                                    dtype_name(tensor.dtype), tensor.shape_text()));
     }
     for (std::int64_t i = 0; i < tensor.shape[0]; ++i) {
-      const std::int64_t row = element<std::int32_t>(tensor, i);
+      const std::int64_t row = tensor_element<std::int32_t>(tensor, i);
       if (row < (i == 0 ? 0 : kept_rows_[n].back() + 1) || row >= calls_[n].seqlen) {
         throw Error(ErrorCode::bad_file, fmt::format("{}: {}[{}] is {}, expected ascending rows below {}", name_, name,
                                                      i, row, calls_[n].seqlen));
@@ -224,6 +155,39 @@ void CaseFile::read_max_tokens() {
   }
 }
 
+void CaseFile::read_world_size() {
+  const auto found = file_.metadata().find("world_size");
+  if (found == file_.metadata().end()) return;
+  const std::string where = name_ + ": world_size";
+  const JsonValue value = parse_json("{\"world_size\":" + found->second + "}", where, ErrorCode::bad_file);
+  world_size_ =
+      static_cast<int>(JsonObject(value, where, ErrorCode::bad_file).integer("world_size", 1, kMostSequences));
+}
+
+/// A misspelt tensor would be judged by nobody.
+void CaseFile::check_names() const {
+  for (const TensorInfo& info : file_.tensors()) {
+    if (info.name.starts_with("weights/") || info.name.starts_with("x_")) continue;
+    if (const auto call = call_of_rows_name(info.name)) {
+      if (*call < static_cast<std::int64_t>(calls_.size())) continue;
+      throw Error(ErrorCode::bad_file, fmt::format("{}: {}, but there are {} calls", name_, info.name, calls_.size()));
+    }
+    const auto parsed = parse_case_tensor_name(info.name);
+    if (!parsed) {
+      throw Error(ErrorCode::bad_file,
+                  fmt::format("{}: no tensor is called '{}', expected call.<n>.layer.<i>.<what>, call.<n>.rows, "
+                              "weights/<name>, or a name that begins with x_",
+                              name_, shortened(info.name)));
+    }
+    if (parsed->what == "x" || find_kind(parsed->what) != nullptr || is_passed_over(parsed->what)) continue;
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: {}: {} has no tensor '{}'; the nearest is '{}' (names that begin with x_ are passed "
+                            "over)",
+                            name_, shortened(info.name), model_type(config_), shortened(parsed->what),
+                            nearest_name(parsed->what, names_of(kinds_))));
+  }
+}
+
 void CaseFile::check_inputs() const {
   const std::int64_t dim = hidden_dim(config_);
   for (std::size_t n = 0; n < calls_.size(); ++n) {
@@ -233,7 +197,7 @@ void CaseFile::check_inputs() const {
                                                    name_, n, shape_text(shape), kMostInputElements));
     }
     for (std::size_t i = 0; !filler_inputs_ && i < layers_.size(); ++i) {
-      const std::string name = tensor_name(static_cast<std::int64_t>(n), layers_[i], "x");
+      const std::string name = case_tensor_name(static_cast<std::int64_t>(n), layers_[i], "x");
       if (!file_.contains(name)) throw Error(ErrorCode::bad_file, fmt::format("{}: no tensor {}", name_, name));
       const TensorInfo& info = file_.info(name);
       if (info.dtype == DType::bf16 && info.shape == shape) continue;
@@ -245,7 +209,7 @@ void CaseFile::check_inputs() const {
 
 Tensor CaseFile::input(std::int64_t call, int layer) const {
   const CaseCall& c = calls_[static_cast<std::size_t>(call)];
-  const std::string name = tensor_name(call, layer, "x");
+  const std::string name = case_tensor_name(call, layer, "x");
   if (filler_inputs_) return synthetic_input(tag_ + "." + name, {c.batch, c.seqlen, hidden_dim(config_)});
   return file_.tensor(name);
 }
@@ -263,67 +227,87 @@ const RecordedKind* CaseFile::find_kind(RecordedUse use) const {
 }
 
 bool CaseFile::has(std::int64_t call, int layer, std::string_view what) const {
-  return file_.contains(tensor_name(call, layer, what));
+  return file_.contains(case_tensor_name(call, layer, what));
+}
+
+bool CaseFile::is_replayed(std::int64_t call, int layer) const {
+  return call < static_cast<std::int64_t>(calls_.size()) && std::binary_search(layers_.begin(), layers_.end(), layer);
 }
 
 std::vector<std::string> CaseFile::ignored() const {
   std::vector<std::string> names;
   for (const TensorInfo& info : file_.tensors()) {
-    if (info.name.starts_with("weights/")) continue;
-    const auto parsed = parse_name(info.name);
-    const bool rows = is_rows_name(info.name, calls_.size());
-    const bool known = parsed && parsed->call < static_cast<std::int64_t>(calls_.size()) &&
-                       std::binary_search(layers_.begin(), layers_.end(), parsed->layer) &&
-                       (parsed->what == "x" || find_kind(parsed->what) != nullptr);
-    if (!rows && !known) names.push_back(info.name);
+    if (info.name.starts_with("weights/") || call_of_rows_name(info.name)) continue;
+    const auto parsed = parse_case_tensor_name(info.name);
+    if (!parsed || is_passed_over(parsed->what) || !is_replayed(parsed->call, parsed->layer))
+      names.push_back(info.name);
   }
   return names;
 }
 
-std::vector<std::int64_t> CaseFile::row_numbers(std::int64_t call, int layer, const std::string& tensor,
-                                                RowMeaning meaning, std::int64_t count) const {
-  const CaseCall& c = calls_[static_cast<std::size_t>(call)];
-  const std::vector<std::int64_t>& kept = kept_rows_[static_cast<std::size_t>(call)];
-  std::vector<std::int64_t> all(static_cast<std::size_t>(c.seqlen));
-  if (meaning == RowMeaning::group) {
-    const int ratio = std::max(1, layer_role(config_, layer).ratio);
-    all.resize(static_cast<std::size_t>((c.start_pos + c.seqlen) / ratio - c.start_pos / ratio));
+std::vector<std::string> CaseFile::empty() const {
+  std::vector<std::string> names;
+  for (const TensorInfo& info : file_.tensors()) {
+    const auto parsed = parse_case_tensor_name(info.name);
+    if (!parsed || find_kind(parsed->what) == nullptr || !is_replayed(parsed->call, parsed->layer)) continue;
+    if (has_no_rows(info.shape)) names.push_back(info.name);
   }
-  std::iota(all.begin(), all.end(), 0);
-  if (count == static_cast<std::int64_t>(all.size())) return all;
-  const bool thinned = meaning == RowMeaning::token && !kept.empty();
-  if (thinned) all = kept;
-  if (!kept.empty() && count <= static_cast<std::int64_t>(all.size())) {
-    return {all.end() - count, all.end()};
-  }
-  throw Error(ErrorCode::bad_file, fmt::format("{}: {} has {} rows, expected {}", name_, tensor, count, all.size()));
+  return names;
 }
 
-std::optional<RecordedTensor> CaseFile::recorded(std::int64_t call, int layer, std::string_view what,
-                                                 RowMeaning meaning, std::int64_t width) const {
-  const std::string name = tensor_name(call, layer, what);
+std::int64_t CaseFile::rows_of(std::int64_t call, int layer, const RecordedKind& kind) const {
+  const CaseCall& c = calls_[static_cast<std::size_t>(call)];
+  if (kind.meaning != RowMeaning::group) return c.seqlen;
+  const int ratio = std::max(1, layer_role(config_, layer).ratio);
+  return (c.start_pos + c.seqlen) / ratio - c.start_pos / ratio;
+}
+
+std::vector<std::int64_t> CaseFile::row_numbers(std::int64_t call, int layer, const RecordedTensor& recorded,
+                                                const RecordedKind& kind) const {
+  const std::int64_t count = recorded.tensor.shape[1];
+  const bool ring = kind.meaning == RowMeaning::slot && calls_[static_cast<std::size_t>(call)].start_pos > 0;
+  if (ring && count > shape_.window) {
+    throw Error(ErrorCode::bad_file, fmt::format("{}: {} has {} slots, expected at most window_size {}", name_,
+                                                 recorded.name, count, shape_.window));
+  }
+  std::vector<std::int64_t> all(static_cast<std::size_t>(ring ? count : rows_of(call, layer, kind)));
+  std::iota(all.begin(), all.end(), 0);
+  if (count == static_cast<std::int64_t>(all.size())) return all;
+  const std::vector<std::int64_t>& kept = kept_rows_[static_cast<std::size_t>(call)];
+  if (kind.meaning == RowMeaning::token && !kept.empty()) all = kept;
+  if (!kept.empty() && count <= static_cast<std::int64_t>(all.size())) return {all.end() - count, all.end()};
+  throw Error(ErrorCode::bad_file,
+              fmt::format("{}: {} has {} rows, expected {}", name_, recorded.name, count, all.size()));
+}
+
+std::optional<RecordedTensor> CaseFile::recorded(std::int64_t call, int layer, std::string_view kind) const {
+  const RecordedKind* known = find_kind(kind);
+  return known != nullptr ? recorded(call, layer, *known) : std::nullopt;
+}
+
+std::int64_t CaseFile::width_of(std::int64_t call, int layer, const RecordedKind& kind) const {
+  if (kind.use != RecordedUse::scores && kind.use != RecordedUse::candidates) return kind.width;
+  const LayerRole role = layer_role(config_, layer);
+  const CaseCall& c = calls_[static_cast<std::size_t>(call)];
+  return role.ratio > 0 && role.selects() ? (c.start_pos + c.seqlen) / role.ratio : -1;
+}
+
+std::optional<RecordedTensor> CaseFile::recorded(std::int64_t call, int layer, const RecordedKind& kind) const {
+  const std::string name = case_tensor_name(call, layer, kind.name);
   if (!file_.contains(name)) return {};
   const CaseCall& c = calls_[static_cast<std::size_t>(call)];
   RecordedTensor recorded{name, file_.tensor(name), {}, 1};
   const Tensor& tensor = recorded.tensor;
+  if (has_no_rows(tensor.shape)) return {};
   for (std::size_t axis = 2; axis < tensor.shape.size(); ++axis) recorded.width *= tensor.shape[axis];
-  const std::string_view dtypes = find_kind(what)->dtypes;
-  if (tensor.shape.size() < 3 || tensor.shape[0] != c.batch || !dtype_fits(dtypes, tensor.dtype) ||
+  const std::int64_t width = width_of(call, layer, kind);
+  if (tensor.shape.size() < 3 || tensor.shape[0] != c.batch || !is_listed(tensor.dtype, kind.dtypes) ||
       (width >= 0 && recorded.width != width)) {
     throw Error(ErrorCode::bad_file, fmt::format("{}: {} is {} {}, expected {} sequences with rows of {} {}", name_,
                                                  name, dtype_name(tensor.dtype), tensor.shape_text(), c.batch,
-                                                 width >= 0 ? std::to_string(width) : "any number of", dtypes));
+                                                 width >= 0 ? std::to_string(width) : "any number of", kind.dtypes));
   }
-  if (meaning == RowMeaning::slot) {
-    if (tensor.shape[1] > shape_.window) {
-      throw Error(ErrorCode::bad_file, fmt::format("{}: {} has {} slots, expected at most window_size {}", name_, name,
-                                                   tensor.shape[1], shape_.window));
-    }
-    recorded.rows.resize(static_cast<std::size_t>(tensor.shape[1]));
-    std::iota(recorded.rows.begin(), recorded.rows.end(), 0);
-  } else {
-    recorded.rows = row_numbers(call, layer, name, meaning, tensor.shape[1]);
-  }
+  recorded.rows = row_numbers(call, layer, recorded, kind);
   return recorded;
 }
 

@@ -36,11 +36,11 @@ class Replay {
     for (const SequenceId id : sequences_) cache_.remove(id);
     sequences_.clear();
     for (int i = 0; i < batch; ++i) sequences_.push_back(cache_.add());
-    const RecordedKind* kind = file_.find_kind(RecordedUse::window);
-    const std::int64_t slots = std::min(file_.shape().window, file_.longest());
-    const auto window = static_cast<std::size_t>(kind != nullptr ? slots * kind->width : 0);
+    const RecordedKind* row = file_.find_kind(RecordedUse::window);
+    if (row == nullptr) return;
+    const std::int64_t window = file_.shape().window;
     for (const int layer : file_.layers()) {
-      rings_[layer].assign(static_cast<std::size_t>(batch), std::vector<bf16>(window, bf16{0}));
+      rings_[layer] = WindowRings(batch, std::min(window, file_.longest()), window, row->width);
     }
   }
 
@@ -50,14 +50,14 @@ class Replay {
     std::vector<BatchEntry> entries;
     for (const SequenceId id : sequences_) entries.push_back({id, call.seqlen});
     Batch batch = cache_.begin(entries);
-    CallState state;
-    std::vector<bf16> out(static_cast<std::size_t>(batch.tokens() * hidden_dim(file_.config())));
+    ReusedVerdicts reused;
+    std::vector<bf16> out(static_cast<std::size_t>(batch.tokens() * file_.shape().dim));
     for (const int layer : file_.layers()) {
       const Tensor input = file_.input(n, layer);
       std::vector<bf16> x(out.size());
       std::copy_n(input.bytes.data(), input.bytes.size(), reinterpret_cast<std::byte*>(x.data()));
-      const std::array shape{batch.tokens(), hidden_dim(file_.config())};
-      LayerReplay replay(file_, n, layer, rings_[layer], state, options_.progress);
+      const std::array shape{batch.tokens(), file_.shape().dim};
+      LayerReplay replay(file_, {n, layer}, rings_[layer], reused, options_);
       model_.forward(layer, batch, View<const bf16, 2>(x.data(), shape), View<bf16, 2>(out.data(), shape), &replay);
       replay.judge(report);
     }
@@ -100,11 +100,16 @@ VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& opti
   const Model model(weights, {.layers = file.layers(), .kernels = options.kernels, .progress = loading});
   ReportBuilder builder({.reference = model.kernels() == "reference",
                          .fp8 = has_fp8_output(weights, file.layers()),
+                         .world_size = file.world_size(),
                          .everywhere = options.tolerance},
-                        file.kinds());
+                        file);
   Replay(file, model, options).run(builder);
-  VerifyReport report{
-      path.string(), std::string(model_type(file.config())), std::string(model.kernels()), {}, file.ignored(), {}};
+  VerifyReport report;
+  report.file = path.string();
+  report.model = model_type(file.config());
+  report.kernels = model.kernels();
+  report.ignored = file.ignored();
+  report.empty = file.empty();
   builder.finish(report);
   return report;
 }

@@ -111,6 +111,10 @@ V32Config odd_v32() {
 
 }  // namespace
 
+std::string config_json(const Config& config) {
+  return std::visit([](const auto& c) { return to_json(c); }, config);
+}
+
 Config small_config(const std::string& name) {
   if (name == "v32_tiny") return named_config("v32-tiny");
   if (name == "v32_odd") return odd_v32();

@@ -1,6 +1,7 @@
 // The command line as a person or a script meets it: exit codes, one-line errors, files that come out.
 #include <sys/stat.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
@@ -119,6 +120,24 @@ TEST_F(CommandLine, VerifyReportsEveryKindAndTheResult) {
   const Outcome failed = skim("verify --tolerance 1e-9 " + recording("v41-tiny-fp8.safetensors"));
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.output.find("FAILED: call "), std::string::npos) << failed.output;
+}
+
+TEST_F(CommandLine, VerifyWritesJsonAPageAndBothSidesOfWhatFails) {
+  const Outcome outcome = skim("verify --json --tolerance 1e-9 --html " + path("page.html") + " --dump " +
+                               path("sides.safetensors") + " " + recording("v41-tiny-fp8.safetensors"));
+  EXPECT_EQ(outcome.status, 1);
+  const nlohmann::json report = nlohmann::json::parse(outcome.output);
+  EXPECT_FALSE(report.at("passed"));
+  EXPECT_EQ(report.at("first_failure").at("tensor"), report.at("failing").at(0).at("name"));
+  EXPECT_EQ(report.at("kinds").size(), 14u);
+  const SafetensorsFile sides = SafetensorsFile::open(path("sides.safetensors"));
+  EXPECT_EQ(sides.tensors().size(), 2 * report.at("failing").size());
+  std::ifstream page(path("page.html"));
+  const std::string text((std::istreambuf_iterator<char>(page)), {});
+  for (const char* words : {"<!DOCTYPE html>", "<svg", "tokens across", "</html>"}) {
+    EXPECT_NE(text.find(words), std::string::npos) << words;
+  }
+  expect_error(1, "verify --html " + path("page.html") + " a b", "--html and --dump take one FILE, found 2");
 }
 
 TEST_F(CommandLine, VerifyTakesWeightsFromAModel) {

@@ -33,15 +33,25 @@ class Recording {
       tensors[info.name] = {info, {tensor.bytes.begin(), tensor.bytes.end()}};
     }
   }
+  /// Without anything in it.
+  Recording() : path_(fs::temp_directory_path() / ("skim-verify-" + unique())) {}
   ~Recording() { fs::remove(path_); }
 
-  VerifyReport verify(VerifyOptions options = {}) const {
+  void write() const {
     std::vector<TensorToWrite> list;
     for (const auto& [name, tensor] : tensors)
       list.push_back({name, tensor.info.dtype, tensor.info.shape, tensor.bytes});
     write_safetensors(path_, list, metadata);
+  }
+  VerifyReport verify(VerifyOptions options = {}) const {
+    write();
     options.threads = 1;
     return skim::verify(path_, options);
+  }
+  /// The weights in it, or that it names.
+  Checkpoint checkpoint() const {
+    write();
+    return Checkpoint::open(path_);
   }
 
   /// Multiplies element `i` of a BF16 tensor, or every element for i = -1.

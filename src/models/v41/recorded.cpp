@@ -7,21 +7,23 @@ std::vector<RecordedKind> recorded(const Config& config) {
   using enum RecordedUse;
   using enum RowMeaning;
   const V41Config& c = config_of(config);
-  const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads;
-  return {{"qr", values, token, c.q_lora_rank},
-          {"q_rope", values, token, heads * c.head_dim},
-          {"window_kv", window, slot, c.head_dim},
-          {"latent", values, group, c.head_dim},
-          {"index_k_new", values, group, c.index_head_dim},
-          {"index_q", values, token, index_heads * c.index_head_dim},
-          {"index_weights", values, token, index_heads},
-          {.name = "index_score", .use = scores, .allowed = allowance(5e-3, 2e-2)},
+  const std::int64_t heads = c.n_heads, index_heads = c.index_n_heads, head = c.head_dim, key = c.index_head_dim;
+  constexpr Allowance kExactSteps = allowance(1e-3, 5e-3);
+  constexpr Allowance kScores = {{5e-3, 5e-3}, {2e-2, 2e-2}, 1e-2};
+  return {{.name = "qr", .width = c.q_lora_rank, .allowed = kExactSteps},
+          {.name = "q_rope", .width = heads * head, .allowed = kExactSteps, .heads = heads},
+          {.name = "window_kv", .use = window, .meaning = slot, .width = head, .code = true},
+          {.name = "latent", .meaning = group, .width = head, .allowed = kExactSteps},
+          {.name = "index_k_new", .meaning = group, .width = key, .code = true},
+          {.name = "compress_kv_new", .meaning = group, .width = head, .code = true},
+          {.name = "index_q", .width = index_heads * key, .heads = index_heads, .code = true},
+          {.name = "index_weights", .width = index_heads},
+          {.name = "index_score", .use = scores, .allowed = kScores},
           {.name = "candidates", .use = candidates, .dtypes = "BOOL"},
-          {"compress_kv_new", values, group, c.head_dim},
           {.name = "topk_idxs", .use = selection, .dtypes = "I32 or I64"},
-          {"o", values, token, heads * c.head_dim, allowance(5e-3, 1e-2)},
-          {"o_lora", values, token, std::int64_t{c.o_groups} * c.o_lora_rank},
-          {"out", values, token, c.dim, {.reference = {5e-3, 2e-2}, .optimized = {1e-2, 4e-2}}}};
+          {.name = "o", .width = heads * head, .allowed = allowance(5e-3, 1e-2), .heads = heads},
+          {.name = "o_lora", .width = std::int64_t{c.o_groups} * c.o_lora_rank},
+          {.name = "out", .width = c.dim, .allowed = {.reference = {5e-3, 2e-2}, .optimized = {1e-2, 4e-2}}}};
 }
 
 }  // namespace skim::v41
