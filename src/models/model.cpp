@@ -1,3 +1,4 @@
+// Model: layers of any family, loaded and checked, and the checks that every forward call begins with.
 #include "skim/model.hpp"
 
 #include <fmt/format.h>
@@ -198,6 +199,7 @@ void Model::forward(int layer, Batch& batch, View<const bf16, 2> x, View<bf16, 2
   state.ran[slot] = true;
 }
 
+// Here, because src/cache/ knows layouts but no Model.
 KvCache::KvCache(const Model& model, const CacheOptions& options)
     : impl_(or_out_of_memory("cache", [&] { return std::make_shared<Impl>(Access::impl(model)->layout, options); })) {}
 
