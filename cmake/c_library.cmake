@@ -8,6 +8,7 @@ add_library(skim_c SHARED
   src/capi/model.cpp
   src/capi/verify.cpp)
 add_library(skim::c ALIAS skim_c)
+compile_as_one(skim_c)
 set_target_properties(skim_c PROPERTIES
   OUTPUT_NAME skim
   EXPORT_NAME c

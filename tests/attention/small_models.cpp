@@ -1,7 +1,6 @@
 #include "attention/small_models.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,47 +8,12 @@
 #include <fstream>
 #include <numeric>
 
+#include "checkpoint/config_documents.hpp"
 #include "kernels/registry.hpp"
 #include "named_v41.hpp"
 
 namespace skim::test {
 namespace {
-
-/// DeepSeek's inference spelling.
-std::string to_json(const V41Config& c) {
-  std::string json = fmt::format(
-      R"({{"dim": {}, "n_layers": {}, "n_heads": {}, "head_dim": {}, "rope_head_dim": {}, "q_lora_rank": {})", c.dim,
-      c.n_layers, c.n_heads, c.head_dim, c.rope_head_dim, c.q_lora_rank);
-  json += fmt::format(R"(, "o_groups": {}, "o_lora_rank": {}, "window_size": {}, "norm_eps": {}, "rope_theta": {})",
-                      c.o_groups, c.o_lora_rank, c.window_size, c.norm_eps, c.rope_theta);
-  json += fmt::format(
-      R"(, "compress_rope_theta": {}, "rope_factor": {}, "beta_fast": {}, "beta_slow": {}, "original_seq_len": {})",
-      c.compress_rope_theta, c.rope_factor, c.beta_fast, c.beta_slow, c.original_seq_len);
-  json += fmt::format(
-      R"(, "compress_ratios": [{}], "kv_source_layers": [{}], "index_source_layers": [{}], "index_n_heads": {})",
-      fmt::join(c.compress_ratios, ", "), fmt::join(c.kv_source_layers, ", "), fmt::join(c.index_source_layers, ", "),
-      c.index_n_heads);
-  json += fmt::format(
-      R"(, "index_head_dim": {}, "index_topk": {}, "candidate_source_layer": {}, "candidate_topk_blocks": {})",
-      c.index_head_dim, c.index_topk, c.candidate_source_layer, c.candidate_topk_blocks);
-  return json + fmt::format(R"(, "candidate_block_size": {}, "dtype": "{}"}})", c.candidate_block_size,
-                            c.weight_type == WeightType::bf16 ? "bf16" : "fp8");
-}
-
-std::string to_json(const V32Config& c) {
-  std::string json = fmt::format(
-      R"({{"dim": {}, "n_layers": {}, "n_heads": {}, "q_lora_rank": {}, "kv_lora_rank": {}, "qk_nope_head_dim": {})",
-      c.dim, c.n_layers, c.n_heads, c.q_lora_rank, c.kv_lora_rank, c.qk_nope_head_dim);
-  json +=
-      fmt::format(R"(, "qk_rope_head_dim": {}, "v_head_dim": {}, "norm_eps": {}, "rope_theta": {}, "rope_factor": {})",
-                  c.qk_rope_head_dim, c.v_head_dim, c.norm_eps, c.rope_theta, c.rope_factor);
-  json +=
-      fmt::format(R"(, "beta_fast": {}, "beta_slow": {}, "mscale": {}, "original_seq_len": {}, "index_n_heads": {})",
-                  c.beta_fast, c.beta_slow, c.mscale, c.original_seq_len, c.index_n_heads);
-  return json + fmt::format(R"(, "index_head_dim": {}, "index_topk": {}, "scale_fmt": {}, "dtype": "{}"}})",
-                            c.index_head_dim, c.index_topk, c.ue8m0_scales ? "\"ue8m0\"" : "null",
-                            c.weight_type == WeightType::bf16 ? "bf16" : "fp8");
-}
 
 /// Every role in seven layers, with a draft layer; YaRN.
 V41Config tiny() { return named_v41("v41-tiny"); }
@@ -111,10 +75,6 @@ V32Config odd_v32() {
 
 }  // namespace
 
-std::string config_json(const Config& config) {
-  return std::visit([](const auto& c) { return to_json(c); }, config);
-}
-
 Config small_config(const std::string& name) {
   if (name == "v32_tiny") return named_config("v32-tiny");
   if (name == "v32_odd") return odd_v32();
@@ -166,7 +126,7 @@ Checkpoint with_tensors(const Config& config, const std::map<std::string, std::v
       std::filesystem::temp_directory_path() / fmt::format("skim-test-{}-{}", ::getpid(), counter++);
   std::filesystem::create_directory(folder);
   write_safetensors(folder / "model.safetensors", list, {});
-  std::ofstream(folder / "config.json") << std::visit([](const auto& c) { return to_json(c); }, config);
+  std::ofstream(folder / "config.json") << inference_text(config);
   Checkpoint checkpoint = Checkpoint::open(folder);
   std::filesystem::remove_all(folder);  // the mapping stays
   return checkpoint;

@@ -15,9 +15,6 @@ Config small_config(const std::string& name);
 /// Their names.
 std::vector<std::string> small_config_names();
 
-/// DeepSeek's inference spelling.
-std::string config_json(const Config& config);
-
 /// Names of the kernel sets that run here.
 std::vector<std::string> available_sets();
 

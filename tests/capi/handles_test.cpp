@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "capi/fixture.hpp"
+#include "cases.hpp"
 
 namespace skim::test {
 namespace {
@@ -70,7 +71,7 @@ TEST_F(Handles, AreFreedInAnyOrder) {
 TEST_F(Handles, ManyCheckpointsLeaveNothing) {
   stays_where_it_was([&] {
     skim_checkpoint* checkpoint = nullptr;
-    ASSERT_EQ(skim_checkpoint_open(SKIM_TEST_CASES "/v32-tiny-bf16.safetensors", &checkpoint, &error_), SKIM_OK);
+    ASSERT_EQ(skim_checkpoint_open(case_path("v32-tiny-bf16").c_str(), &checkpoint, &error_), SKIM_OK);
     skim_checkpoint_free(checkpoint);
   });
 }

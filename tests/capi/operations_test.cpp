@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "capi/fixture.hpp"
+#include "cases.hpp"
 #include "kernels/registry.hpp"
 
 namespace skim::test {
@@ -193,7 +194,7 @@ TEST(Version, IsThatOfTheHeader) { EXPECT_EQ(skim_version(), SKIM_VERSION); }
 class VerifyInC : public testing::TestWithParam<double> {};
 
 TEST_P(VerifyInC, SaysWhetherARecordingHolds) {
-  const std::string file = std::string(SKIM_TEST_CASES) + "/v32-tiny-bf16.safetensors";
+  const std::string file = case_path("v32-tiny-bf16");
   const double tolerance = GetParam();
   const skim_verify_options options{sizeof options, "portable", &tolerance, nullptr, 1};
   std::int32_t passed = -1;

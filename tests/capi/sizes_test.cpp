@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "capi/fixture.hpp"
+#include "cases.hpp"
 
 namespace skim::test {
 namespace {
@@ -80,7 +81,7 @@ TEST_F(Sizes, OfCacheOptions) {
 TEST_F(Sizes, OfVerifyOptions) {
   check_options<skim_verify_options>([&](const skim_verify_options* options, skim_error* error) {
     std::int32_t passed = 0;
-    return skim_verify(SKIM_TEST_CASES "/v32-tiny-bf16.safetensors", options, &passed, nullptr, error);
+    return skim_verify(case_path("v32-tiny-bf16").c_str(), options, &passed, nullptr, error);
   });
 }
 

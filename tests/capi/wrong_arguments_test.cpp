@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "capi/fixture.hpp"
+#include "cases.hpp"
 
 namespace skim::test {
 namespace {
@@ -240,7 +241,7 @@ TEST_F(WrongArguments, RowsThatDoNotFitAreNamed) {
 TEST_F(WrongArguments, AToleranceThatIsNoneIsRefused) {
   for (const double tolerance : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
     skim_verify_options options{sizeof options, nullptr, &tolerance, nullptr, 0};
-    const std::string file = std::string(SKIM_TEST_CASES) + "/v32-tiny-bf16.safetensors";
+    const std::string file = case_path("v32-tiny-bf16");
     refused("tolerance", [&](auto* e) { return skim_verify(file.c_str(), &options, &verdict_, nullptr, e); });
   }
 }

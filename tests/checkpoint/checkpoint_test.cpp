@@ -7,10 +7,13 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <fstream>
 #include <future>
 #include <memory>
 
+#include "cases.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/config_documents.hpp"
 #include "checkpoint/expect_error.hpp"
 
 namespace skim::test {
@@ -34,7 +37,7 @@ class CheckpointFiles : public testing::Test {
 
 TEST_F(CheckpointFiles, AFolderWithOneFile) {
   write_tensors(folder() / "model.safetensors", tensors_);
-  write_text(folder() / "config.json", released_document(config_).dump());
+  write_text(folder() / "config.json", released_text(config_));
   expect_same_checkpoint(Checkpoint::open(folder()), synthetic_);
   expect_same_checkpoint(Checkpoint::open(folder() / ""), synthetic_);
 }
@@ -46,19 +49,19 @@ TEST_F(CheckpointFiles, AFolderWithShards) {
 
 TEST_F(CheckpointFiles, OneFileWithItsConfigurationBesideIt) {
   write_tensors(folder() / "any name.safetensors", tensors_, {{"format", "pt"}});
-  write_text(folder() / "config.json", inference_document(config_).dump());
+  write_text(folder() / "config.json", inference_text(config_));
   expect_same_checkpoint(Checkpoint::open(folder() / "any name.safetensors"), synthetic_);
 }
 
 TEST_F(CheckpointFiles, ACaseFileWithWeights) {
   const std::map<std::string, std::string> metadata = {
-      {"format", "attention-case/1"}, {"model", "deepseek_v41"}, {"config", inference_document(config_).dump()}};
+      {"format", "attention-case/1"}, {"model", "deepseek_v41"}, {"config", inference_text(config_)}};
   write_tensors(folder() / "case.safetensors", tensors_, metadata, "weights/");
   expect_same_checkpoint(Checkpoint::open(folder() / "case.safetensors"), synthetic_);
 }
 
 TEST_F(CheckpointFiles, ACaseFileThatNamesItsFiller) {
-  const Checkpoint flash = Checkpoint::open(SKIM_TEST_CASES "/v41-flash-layers.safetensors");
+  const Checkpoint flash = Checkpoint::open(case_path("v41-flash-layers"));
   const Checkpoint same = Checkpoint::synthetic(flash.config());
   EXPECT_EQ(flash.tensors().size(), same.tensors().size());
   const std::string name = "layers.20.attn.indexer.k_norm.weight";
@@ -70,7 +73,7 @@ TEST_F(CheckpointFiles, ACaseFileThatNamesItsFiller) {
 TEST_F(CheckpointFiles, RecordedCasesAreCompleteCheckpoints) {
   for (const char* name : {"v41-tiny-bf16", "v41-tiny-fp8", "v32-tiny-bf16", "v32-tiny-fp8"}) {
     SCOPED_TRACE(name);
-    const Checkpoint recorded = Checkpoint::open(std::string(SKIM_TEST_CASES "/") + name + ".safetensors");
+    const Checkpoint recorded = Checkpoint::open(case_path(name));
     for (const TensorInfo& info : recorded.tensors()) EXPECT_GE(layer_of_tensor(recorded.config(), info.name), 0);
     const Checkpoint copy = save(folder(), recorded.config(), tensors_of(recorded));
     expect_same_outputs(outputs(recorded), outputs(copy));
@@ -78,7 +81,7 @@ TEST_F(CheckpointFiles, RecordedCasesAreCompleteCheckpoints) {
 }
 
 TEST_F(CheckpointFiles, ACaseFileOfAnotherKindIsRefused) {
-  const std::string text = inference_document(config_).dump();
+  const std::string text = inference_text(config_);
   const auto refused = [&](ErrorCode code, const std::vector<std::string>& words,
                            std::map<std::string, std::string> metadata) {
     metadata["format"] = "attention-case/1";
@@ -121,16 +124,15 @@ TEST_F(CheckpointFiles, AnIndexNeverLeadsOutOfItsFolder) {
   write_shards();
   for (const char* file : {"../x", "/etc/passwd", "a/b", "..", ".", "", "./model.safetensors", "/"}) {
     SCOPED_TRACE(file);
-    write_index(folder(), {{"layers.0.attn.wkv.weight", file}});
+    write_index(folder(), R"({"layers.0.attn.wkv.weight": ")" + std::string(file) + "\"}");
     open_error(ErrorCode::bad_file, {kIndex, "layers.0.attn.wkv.weight", "same folder"});
   }
 }
 
 TEST_F(CheckpointFiles, AnIndexThatIsNoneIsRefused) {
   write_shards();
-  const std::vector<nlohmann::json> maps = {7, nullptr, "x", nlohmann::json::array(), {{"a.weight", 7}}};
-  for (const nlohmann::json& map : maps) {
-    SCOPED_TRACE(map.dump());
+  for (const char* map : {"7", "null", "\"x\"", "[]", R"({"a.weight": 7})"}) {
+    SCOPED_TRACE(map);
     write_index(folder(), map);
     open_error(ErrorCode::bad_file, {kIndex, "weight_map"});
   }
@@ -145,7 +147,7 @@ TEST_F(CheckpointFiles, AnIndexThatIsNoneIsRefused) {
 }
 
 TEST_F(CheckpointFiles, AnIndexThatLoopsIsACleanError) {
-  write_text(folder() / "config.json", inference_document(config_).dump());
+  write_text(folder() / "config.json", inference_text(config_));
   fs::create_symlink(kIndex, folder() / kIndex);
   open_error(ErrorCode::io, {folder().string()});
 }
@@ -180,7 +182,7 @@ TEST_F(CheckpointFiles, WithoutConfigurationNothingOpens) {
   fs::create_directory(config);
   open_error(ErrorCode::io, {config.string()});
   fs::remove(config);
-  const std::string text = released_document(config_).dump();
+  const std::string text = released_text(config_);
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, text.size() / 2, text.size() - 1}) {
     write_text(config, text.substr(0, length));
     open_error(ErrorCode::bad_config, {config.string()});
@@ -201,7 +203,7 @@ TEST_F(CheckpointFiles, AConfigurationThatIsAPipeDoesNotBlock) {
 TEST_F(CheckpointFiles, WhatIsNoCheckpointIsACleanError) {
   expect_error(ErrorCode::io, {"missing"}, [&] { Checkpoint::open(folder() / "missing"); });
   expect_error(ErrorCode::io, {}, [&] { Checkpoint::open(""); });
-  write_text(folder() / "config.json", released_document(config_).dump());
+  write_text(folder() / "config.json", released_text(config_));
   open_error(ErrorCode::io, {folder().string(), kIndex, "model.safetensors"});
   expect_error(ErrorCode::bad_file, {"config.json"}, [&] { Checkpoint::open(folder() / "config.json"); });
   write_text(folder() / "model.safetensors", "");

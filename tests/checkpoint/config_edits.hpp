@@ -1,14 +1,11 @@
 // A configuration changed field by field, and what must become of it.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "checkpoint/expect_error.hpp"
 #include "skim/config.hpp"
 
 namespace skim::test {
@@ -16,103 +13,31 @@ namespace skim::test {
 using nlohmann::json;
 using Path = json::json_pointer;
 
-inline Config parse_any(const json& document) { return parse_config(document.dump(), "x.json"); }
+/// Those of config_documents.hpp, to be changed.
+json released_document(const Config& config);
+json inference_document(const Config& config);
 
-inline void expect_refused(const json& document, const std::vector<std::string>& words) {
-  const std::string message = expect_error(ErrorCode::bad_config, words, [&] { parse_any(document); });
-  EXPECT_TRUE(message.starts_with("x.json: ")) << message;
-  EXPECT_LT(message.size(), 500u);
-}
+Config parse_any(const json& document);
+void expect_refused(const json& document, const std::vector<std::string>& words);
 
-inline json with(json document, const std::string& path, const json& value) {
-  document[Path(path)] = value;
-  return document;
-}
-
-inline json without(json document, const Path& path) {
-  document.at(path.parent_pointer()).erase(path.back());
-  return document;
-}
+json with(json document, const std::string& path, const json& value);
+json without(json document, const Path& path);
 
 /// Every field, those of nested objects included.
-inline std::vector<Path> fields(const json& object, const Path& base = Path()) {
-  std::vector<Path> list;
-  for (const auto& [key, value] : object.items()) {
-    list.push_back(base / key);
-    if (!value.is_object()) continue;
-    const std::vector<Path> inner = fields(value, list.back());
-    list.insert(list.end(), inner.begin(), inner.end());
-  }
-  return list;
-}
-
+std::vector<Path> fields(const json& object, const Path& base = Path());
 /// Values of other types than this one.
-inline std::vector<json> wrong_values(const json& good) {
-  if (good.is_number_integer()) return {"7", true, 1.5, json::array({7}), json::object()};
-  if (good.is_number()) return {"7", true, json::array({7}), json::object()};
-  if (good.is_string()) return {7, true, json::array(), json::object()};
-  if (good.is_object()) return {7, true, "x", json::array()};
-  return {7,
-          "7",
-          true,
-          json::object(),
-          json::array({1.5}),
-          json::array({"1"}),
-          json::array({nullptr}),
-          json::array({json::array({1})}),
-          json::array({2147483648}),
-          json::array({1e308})};
-}
+std::vector<json> wrong_values(const json& good);
 
 /// Fields that are `optional` count as absent if they are null; all others are named if they are missing.
-inline void expect_missing_fields_named(const json& document, const std::set<std::string>& optional) {
-  for (const Path& path : fields(document)) {
-    SCOPED_TRACE(path.to_string());
-    if (optional.contains(path.to_string())) {
-      EXPECT_NO_THROW(parse_any(without(document, path)));
-      EXPECT_EQ(parse_any(with(document, path.to_string(), nullptr)), parse_any(without(document, path)));
-      continue;
-    }
-    if (document[path].is_object()) continue;  // without it, the other spelling is meant
-    expect_refused(without(document, path), {path.back() + " is missing"});
-    expect_refused(with(document, path.to_string(), nullptr), {path.back() + " is null"});
-  }
-}
-
-inline void expect_wrong_types_named(const json& document) {
-  for (const Path& path : fields(document)) {
-    for (const json& wrong : wrong_values(document[path])) {
-      SCOPED_TRACE(path.to_string() + " = " + wrong.dump());
-      expect_refused(with(document, path.to_string(), wrong), {path.back(), "expected"});
-    }
-  }
-}
+void expect_missing_fields_named(const json& document, const std::set<std::string>& optional);
+void expect_wrong_types_named(const json& document);
 
 /// Integers of fields that hold integers.
-inline void expect_integers_refused(const json& document, const std::vector<json>& values,
-                                    const std::set<std::string>& except = {}) {
-  for (const Path& path : fields(document)) {
-    if (!document[path].is_number_integer() || except.contains(path.to_string())) continue;
-    for (const json& value : values) {
-      SCOPED_TRACE(path.to_string() + " = " + value.dump());
-      expect_refused(with(document, path.to_string(), value), {path.back() + " is " + value.dump()});
-    }
-  }
-}
-
-inline const std::vector<json> kIntegersOutOfRange = {1e308, -1e308, 9223372036854775808u, -9223372036854775807 - 1,
-                                                      -2,    1e18};
+void expect_integers_refused(const json& document, const std::vector<json>& values,
+                             const std::set<std::string>& except = {});
+extern const std::vector<json> kIntegersOutOfRange;
 
 /// A text that is no JSON number is refused where `path` has one.
-inline void expect_only_numbers(const json& document, const std::string& path) {
-  const std::string text = with(document, path, "HERE").dump();
-  const std::size_t here = text.find("\"HERE\"");
-  for (const char* value : {"NaN", "nan", "-NaN", "Infinity", "-inf", "1e400", "-1e400", "0x10", ".5", "1.", "+1", "01",
-                            "1_000", "--1", ""}) {
-    SCOPED_TRACE(value);
-    expect_error(ErrorCode::bad_config, {"x.json: "},
-                 [&] { parse_config(std::string(text).replace(here, 6, value), "x.json"); });
-  }
-}
+void expect_only_numbers(const json& document, const std::string& path);
 
 }  // namespace skim::test

@@ -7,8 +7,9 @@
 
 #include <set>
 
-#include "checkpoint/config_documents.hpp"
+#include "cases.hpp"
 #include "checkpoint/config_edits.hpp"
+#include "checkpoint/expect_error.hpp"
 #include "skim/safetensors.hpp"
 
 namespace skim::test {
@@ -56,7 +57,7 @@ TEST(Config, TheReleasedModelIsV41Flash) {
 }
 
 TEST(Config, RecordedInferenceSpellingEqualsTheReleasedOne) {
-  const std::string path = SKIM_TEST_CASES "/v41-flash-layers.safetensors";
+  const std::string path = case_path("v41-flash-layers");
   const std::string text = SafetensorsFile::open(path).metadata().at("config");
   const V41Config recorded = as_v41(parse_config(text, "config"));
   EXPECT_EQ(recorded, parse(with(json::parse(kReleased), "/text_config/candidate_topk_blocks", 100)));

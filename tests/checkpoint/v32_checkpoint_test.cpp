@@ -4,7 +4,9 @@
 
 #include <array>
 
+#include "cases.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/config_documents.hpp"
 #include "checkpoint/expect_error.hpp"
 #include "kernels/every_set.hpp"
 #include "models/v32/weights.hpp"
@@ -120,26 +122,26 @@ TEST_F(V32Checkpoint, LayersNeedOnlyTheirOwnShards) {
 TEST_F(V32Checkpoint, RecordedCasesAreWholeAndTheSameAsFolders) {
   for (const auto& [file, tensors] : {std::pair{"v32-tiny-bf16", 12u}, {"v32-tiny-fp8", 19u}}) {
     SCOPED_TRACE(file);
-    const Checkpoint recorded = Checkpoint::open(std::string(SKIM_TEST_CASES "/") + file + ".safetensors");
+    const Checkpoint recorded = Checkpoint::open(case_path(file));
     EXPECT_EQ(recorded.tensors().size(), tensors);
     EXPECT_TRUE(recorded.problems(std::array{0}).empty());
     write_tensors(folder() / "model.safetensors", tensors_of(recorded));
-    write_text(folder() / "config.json", released_document(recorded.config()).dump());
+    write_text(folder() / "config.json", released_text(recorded.config()));
     expect_same_outputs(outputs(Checkpoint::open(folder())), outputs(recorded));
   }
 }
 
 TEST_F(V32Checkpoint, ACaseWhoseModelAndConfigurationDisagreeIsRefused) {
-  const auto refused = [&](const char* model, const nlohmann::json& config, const std::vector<std::string>& words) {
+  const auto refused = [&](const char* model, const std::string& config, const std::vector<std::string>& words) {
     write_tensors(folder() / "case.safetensors", {},
-                  {{"format", "attention-case/1"}, {"model", model}, {"config", config.dump()}});
+                  {{"format", "attention-case/1"}, {"model", model}, {"config", config}});
     expect_error(ErrorCode::bad_config, words, [&] { Checkpoint::open(folder() / "case.safetensors"); });
   };
-  nlohmann::json v32 = inference_document(config_), v41 = inference_document(named_v41("v41-tiny"));
+  std::string v32 = inference_text(config_), v41 = inference_text(named_v41("v41-tiny"));
   refused("deepseek_v41", v32, {"case.safetensors: config of deepseek_v41: head_dim is missing"});
   refused("deepseek_v32", v41, {"case.safetensors: config of deepseek_v32: kv_lora_rank is missing"});
-  v32["model_type"] = "deepseek_v32";
-  v41["model_type"] = "deepseek_v41";
+  v32.insert(1, R"("model_type": "deepseek_v32", )");
+  v41.insert(1, R"("model_type": "deepseek_v41", )");
   refused("deepseek_v41", v32, {"config of deepseek_v41: model_type is \"deepseek_v32\"", "\"deepseek_v41\""});
   refused("deepseek_v32", v41, {"config of deepseek_v32: model_type is \"deepseek_v41\"", "\"deepseek_v32\""});
   refused("deepseek_v3", v32, {"model is 'deepseek_v3'", "'deepseek_v41' or 'deepseek_v32'"});

@@ -6,8 +6,8 @@
 #include <limits>
 #include <set>
 
-#include "checkpoint/config_documents.hpp"
 #include "checkpoint/config_edits.hpp"
+#include "checkpoint/expect_error.hpp"
 #include "named_v32.hpp"
 #include "named_v41.hpp"
 

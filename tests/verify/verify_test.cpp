@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "formats/bf16.hpp"
 #include "kernels/registry.hpp"
 #include "skim/error.hpp"
 #include "verify/recording.hpp"
