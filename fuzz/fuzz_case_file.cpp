@@ -9,17 +9,15 @@ namespace {
 /// Takes apart whatever is recorded under a name that replay would ask for.
 void read_recorded(const skim::CaseFile& file, std::int64_t call, int layer) {
   for (const skim::RecordedKind& kind : file.kinds()) {
-    for (const auto meaning : {skim::RowMeaning::token, skim::RowMeaning::group, skim::RowMeaning::slot}) {
-      const auto recorded = file.recorded(call, layer, kind.name, meaning, -1);
-      if (!recorded || recorded->row_count() == 0) continue;
-      const int last = file.calls()[static_cast<std::size_t>(call)].batch - 1;
-      if (kind.use == skim::RecordedUse::selection) {
-        recorded->integers(last, recorded->row_count() - 1);
-      } else if (kind.use == skim::RecordedUse::candidates) {
-        recorded->booleans(last, recorded->row_count() - 1);
-      } else {
-        recorded->floats(last, recorded->row_count() - 1);
-      }
+    const auto recorded = file.recorded(call, layer, kind);
+    if (!recorded || recorded->row_count() == 0) continue;
+    const int last = file.calls()[static_cast<std::size_t>(call)].batch - 1;
+    if (kind.use == skim::RecordedUse::selection) {
+      recorded->integers(last, recorded->row_count() - 1);
+    } else if (kind.use == skim::RecordedUse::candidates) {
+      recorded->booleans(last, recorded->row_count() - 1);
+    } else {
+      recorded->floats(last, recorded->row_count() - 1);
     }
   }
 }
