@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <fstream>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace skim::bench {
 namespace {
@@ -17,12 +19,27 @@ std::string time_text(double seconds) {
   return fmt::format("{:.2f} us", seconds * 1e6);
 }
 
-std::string processor_name() {
+/// The value of a line "name<tabs>: value" of Linux' description of the first processor; `otherwise` if there is none.
+std::string processor_text(std::string_view name, const std::string& otherwise) {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name") && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+    const std::size_t colon = line.find(": "), end = line.find_last_not_of("\t ", colon - 1);
+    if (colon != std::string::npos && line.substr(0, end + 1) == name) return line.substr(colon + 2);
   }
-  return "unknown";
+  return otherwise;
+}
+
+/// Family and model tell processors apart whose names in virtual machines are alike.
+Json machine_json() {
+  Json machine = {{"cpu", processor_text("model name", "unknown")}};
+  for (const auto& [key, line] : {std::pair("family", "cpu family"), std::pair("model", "model")}) {
+    const std::string number = processor_text(line, "");
+    if (!number.empty()) machine[key] = std::stoi(number);
+  }
+  machine["cores"] = std::thread::hardware_concurrency();
+  machine["cache_bytes"] = cache_bytes();
+  machine["features"] = available_features();
+  return machine;
 }
 
 /// Bandwidths in GB/s, arithmetic in GFLOP/s (operations on integers too).
@@ -75,6 +92,7 @@ void Report::add(std::vector<Result> results) {
                  {"threads", result.threads},
                  {"best_ns", result.best() * 1e9},
                  {"median_ns", result.typical() * 1e9},
+                 {"worst_ns", result.worst() * 1e9},
                  {"repeats", result.seconds.size()},
                  {"flops", result.work.operations()},
                  {"bytes", result.work.bytes},
@@ -124,11 +142,7 @@ Json Report::json() const {
                               {"one_thread", best_and_median(ceiling.one)},
                               {"all_threads", best_and_median(ceiling.all)}};
   }
-  return {{"machine",
-           {{"cpu", processor_name()},
-            {"cores", std::thread::hardware_concurrency()},
-            {"cache_bytes", cache_bytes()},
-            {"features", available_features()}}},
+  return {{"machine", machine_json()},
           {"threads", ceilings_.threads()},
           {"ceilings", ceilings},
           {"results", results_},

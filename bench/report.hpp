@@ -26,6 +26,7 @@ struct Result {
   std::int64_t context = 0, tokens = 0;
 
   double best() const { return *std::min_element(seconds.begin(), seconds.end()); }
+  double worst() const { return *std::max_element(seconds.begin(), seconds.end()); }
   double typical() const { return median(seconds); }
   /// Median, over repeats, of the least time at the rates of the moment by the time it took.
   double share() const;

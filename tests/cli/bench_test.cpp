@@ -23,12 +23,13 @@ TEST_F(CommandLine, BenchWritesJson) {
   ASSERT_EQ(results.size(), 2u * (2 + 2 * 2 * 2));  // sets, of operations, and of layers, contexts and modes
   EXPECT_EQ(report.at("ratios").size(), results.size() / 2);
   for (const nlohmann::json& result : results) {
-    for (const char* field : {"name", "set", "shape", "threads", "best_ns", "median_ns", "repeats", "flops", "bytes",
-                              "gflops", "gbps", "share", "ceiling"}) {
+    for (const char* field : {"name", "set", "shape", "threads", "best_ns", "median_ns", "worst_ns", "repeats", "flops",
+                              "bytes", "gflops", "gbps", "share", "ceiling"}) {
       EXPECT_TRUE(result.contains(field)) << field;
     }
     EXPECT_GT(result.at("best_ns"), 0);
     EXPECT_LE(result.at("best_ns"), result.at("median_ns"));
+    EXPECT_LE(result.at("median_ns"), result.at("worst_ns"));
     EXPECT_EQ(result.at("repeats"), 2);
   }
   const nlohmann::json& last = results.back();
