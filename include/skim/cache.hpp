@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,10 +19,12 @@
 
 namespace skim {
 
-/// Names a sequence of one KvCache. Never reused within that cache.
+/// Names a sequence of one KvCache. Never reused within that cache. Ordered (later sequences are greater) and hashable,
+/// so that it can be the key of std::map and std::unordered_map.
 struct SequenceId {
   std::int64_t value = -1;
   friend bool operator==(SequenceId, SequenceId) = default;
+  friend auto operator<=>(SequenceId, SequenceId) = default;
 };
 
 struct CacheOptions {
@@ -161,3 +167,8 @@ struct CacheCost {
 CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback = 0);
 
 }  // namespace skim
+
+template <>
+struct std::hash<skim::SequenceId> {
+  std::size_t operator()(skim::SequenceId id) const noexcept { return std::hash<std::int64_t>()(id.value); }
+};

@@ -8,7 +8,9 @@
  * Sizes. Structs that may grow begin with `size`, which the caller sets to sizeof of the struct. A smaller one, from an
  * older header, counts as if the rest were 0; a larger one is refused if bytes this library does not know are not 0.
  * In options 0 always means the default, so `skim_cache_options options = {.size = sizeof options}` holds them all.
- * Structs to be filled in get as much as `size` says.
+ * Structs to be filled in get as much as `size` says. Structs without `size` (skim_error, skim_text, skim_length_range,
+ * skim_batch_entry, skim_rows, skim_const_rows) keep their layout for good: what needs more fields will be a struct and
+ * a function of other names.
  *
  * Ownership. Whatever a function returns through a handle is the caller's to free, once, in any order: a handle keeps
  * alive what it needs. Freeing NULL does nothing. Everything passed in is read before the call returns, not kept.
@@ -16,7 +18,7 @@
  * Threads. Checkpoints and models may be used from any number of threads. One thread at a time may use a cache: call
  * any function of it, begin, commit or free a batch. Forward calls on different batches may run at the same time.
  *
- * Hidden states are bf16, the upper 16 bits of a float32. */
+ * Hidden states are bf16, the upper 16 bits of a float32: skim_to_bf16 and skim_to_float32 convert. */
 #ifndef SKIM_SKIM_H_
 #define SKIM_SKIM_H_
 
@@ -86,6 +88,15 @@ typedef struct skim_kernel_set {
 int skim_kernel_set_count(size_t* count, skim_error* error);
 /* The best is number 0. */
 int skim_kernel_set_info(size_t number, skim_kernel_set* info, skim_error* error);
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------
+ */
+
+/* Rounds `count` float32 values to bf16: to nearest, ties to the even one; NaN stays NaN. The two arrays must not
+ * overlap. SKIM_INVALID_ARGUMENT. */
+int skim_to_bf16(const float* values, uint16_t* bf16, size_t count, skim_error* error);
+/* The same values as float32, exactly. The two arrays must not overlap. SKIM_INVALID_ARGUMENT. */
+int skim_to_float32(const uint16_t* bf16, float* values, size_t count, skim_error* error);
 
 /* ---- checkpoints --------------------------------------------------------------------------------------------------
  */

@@ -5,6 +5,7 @@
 #include "skim/checkpoint.hpp"
 #include "skim/config.hpp"
 #include "skim/error.hpp"
+#include "skim/machine.hpp"
 #include "skim/merge.hpp"
 #include "skim/model.hpp"
 #include "skim/safetensors.hpp"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,20 @@ struct bf16 {
   std::uint16_t bits;
   friend bool operator==(bf16, bf16) = default;  ///< Equal bit patterns (so -0 != +0, and a NaN equals itself).
 };
+
+/// The same value as float32, exactly.
+inline float to_float(bf16 value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
+
+/// The bfloat16 value nearest to a float32 one, ties to the even mantissa (docs/v41.md, Number formats). Beyond the
+/// largest finite value: infinity. NaN stays NaN, made quiet.
+inline bf16 to_bf16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) {
+    return {static_cast<std::uint16_t>((bits >> 16) | 0x0040u)};  // quiet, so that truncation cannot make it infinite
+  }
+  const std::uint32_t half_below_even = 0x7FFFu + ((bits >> 16) & 1u);
+  return {static_cast<std::uint16_t>((bits + half_below_even) >> 16)};
+}
 
 /// Element types of the safetensors format.
 enum class DType {

@@ -113,5 +113,23 @@ TEST_F(Sizes, AnOlderCallerGetsTheDefaultsOfTheRest) {
   skim_cache_free(cache);
 }
 
+/// Fault 147: structs without a size have no way to grow, so programs rely on these offsets for good.
+TEST(StructsWithoutSize, KeepTheirLayout) {
+  EXPECT_EQ(sizeof(skim_error), sizeof(int) + 512);
+  EXPECT_EQ(offsetof(skim_error, message), sizeof(int));
+  EXPECT_EQ(sizeof(skim_text), 3 * sizeof(std::size_t));
+  EXPECT_EQ(offsetof(skim_text, length), 2 * sizeof(std::size_t));
+  EXPECT_EQ(sizeof(skim_length_range), 16u);
+  EXPECT_EQ(offsetof(skim_length_range, last), 8u);
+  EXPECT_EQ(sizeof(skim_batch_entry), 16u);
+  EXPECT_EQ(offsetof(skim_batch_entry, tokens), 8u);
+  EXPECT_EQ(sizeof(skim_rows), 32u);
+  EXPECT_EQ(offsetof(skim_rows, rows), 8u);
+  EXPECT_EQ(offsetof(skim_rows, width), 16u);
+  EXPECT_EQ(offsetof(skim_rows, stride), 24u);
+  EXPECT_EQ(sizeof(skim_const_rows), sizeof(skim_rows));
+  EXPECT_EQ(offsetof(skim_const_rows, stride), offsetof(skim_rows, stride));
+}
+
 }  // namespace
 }  // namespace skim::test

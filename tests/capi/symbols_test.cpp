@@ -1,4 +1,5 @@
-// Claims: the shared library exports what skim.h declares, and nothing else.
+// Claims: the shared library exports what skim.h declares, and nothing else; and needs no library that a machine may
+// lack.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -47,6 +48,30 @@ TEST(Symbols, AreThoseThatTheHeaderDeclares) {
   const auto exported = exported_names(std::istringstream(listed));
   EXPECT_GT(declared.size(), 30u);
   EXPECT_EQ(exported, declared);
+}
+
+/// Lines of readelf -d: 0x... (NEEDED) Shared library: [libm.so.6]
+std::set<std::string> needed_libraries(std::istream&& listed) {
+  std::set<std::string> names;
+  for (std::string line; std::getline(listed, line);) {
+    const std::size_t open = line.find('[');
+    if (line.find("(NEEDED)") == std::string::npos || open == std::string::npos) continue;
+    const std::string name = line.substr(open + 1, line.find(']') - open - 1);
+    names.insert(name.substr(0, name.find(".so")));
+  }
+  return names;
+}
+
+/// Fault 146: fmt and xxHash are compiled in.
+TEST(Symbols, ComeWithTheCompilerOrTheSystem) {
+  const std::string listed = output_of("'" SKIM_READELF "' -d -W '" SKIM_C_LIBRARY "'");
+  const auto needed = needed_libraries(std::istringstream(listed));
+  EXPECT_TRUE(needed.contains("libc")) << listed;
+  // OpenMP, until threads are the library's own; and what a build with sanitizers needs.
+  const std::set<std::string> expected = {
+      "libc",    "libm",    "libstdc++", "libgcc_s", "ld-linux-x86-64", "ld-linux-aarch64",
+      "libgomp", "libasan", "libubsan",  "libtsan"};
+  for (const std::string& name : needed) EXPECT_TRUE(expected.contains(name)) << name;
 }
 
 }  // namespace
