@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/access.hpp"
 #include "cache/cache_impl.hpp"
@@ -18,25 +19,32 @@ void fill_pages(RandomWords& random, RowLayout layout, PagedRows<std::byte> rows
   }
 }
 
-void fill_layer(RandomWords& random, const LayerLayout& layout, LayerCache& cache, std::int64_t tokens) {
-  if (layout.window > 0) random_rows(random, layout.window_row, cache.ring.data(), cache.ring_rows);
-  const std::vector<float> open = random_floats(random, cache.open_rows * layout.open_floats);
-  if (!open.empty()) std::memcpy(cache.open.data(), open.data(), open.size() * sizeof(float));
-  if (layout.ratio == 0) return;
-  fill_pages(random, layout.compressed_row, cache.compressed.rows(), tokens / layout.ratio);
-  fill_pages(random, layout.key_row, cache.keys.rows(), tokens / layout.ratio);
+/// Random rows in the place of those a batch would have staged.
+void fill_ring(RandomWords& random, const RingLayout& layout, Ring& ring, std::int64_t tokens) {
+  const std::int64_t count = ring.slots_for(tokens);
+  std::vector<std::byte> rows(static_cast<std::size_t>(count * layout.row_bytes));
+  if (layout.row.width > 0) {
+    random_rows(random, layout.row, rows.data(), count);
+  } else {
+    const std::vector<float> floats = random_floats(random, static_cast<std::int64_t>(rows.size() / sizeof(float)));
+    std::memcpy(rows.data(), floats.data(), rows.size());
+  }
+  ring.restore(tokens, rows);
 }
 
 void fill(KvCache::Impl& cache, Sequence& sequence, std::int64_t tokens, RandomWords& random) {
   if (tokens == 0) return;
   const CacheLayout& layout = *cache.layout;
   cache.check_room_for_bytes(sequence.bytes_to_grow(layout, tokens));
-  sequence.grow(layout, cache.memory, tokens);
-  for (std::size_t i = 0; i < layout.layers.size(); ++i) {
-    fill_layer(random, layout.layers[i], sequence.layers[i], tokens);
+  sequence.grow(layout, tokens);
+  sequence.length = tokens;
+  sequence.settle(layout);
+  for (const LayerLayout& layer : layout.layers) {
+    for (const TableLayout& table : layer.tables) {
+      fill_pages(random, table.row, sequence.tables[table.index].rows(), table.rows(tokens));
+    }
+    for (const RingLayout& ring : layer.rings) fill_ring(random, ring, sequence.rings[ring.index], tokens);
   }
-  sequence.settle(layout, tokens);
-  sequence.length = sequence.reached = tokens;
 }
 
 }  // namespace

@@ -35,10 +35,9 @@ Shapes shapes_of(const Config& config) {
   std::vector<int> layers(static_cast<std::size_t>(backbone_layers(config)));
   std::iota(layers.begin(), layers.end(), 0);
   for (const LayerLayout& layout : cache_layout(config, layers, host_memory()).layers) {
-    shapes.window_row = layout.window_row;
-    if (layout.ratio == 0) continue;
-    shapes.row = layout.compressed_row;
-    shapes.key_row = layout.key_row;
+    if (const RingLayout* window = layout.find_ring(kWindow)) shapes.window_row = window->row;
+    if (const TableLayout* rows = layout.find_table(kRows)) shapes.row = rows->row;
+    if (const TableLayout* keys = layout.find_table(kKeys)) shapes.key_row = keys->row;
   }
   return shapes;
 }

@@ -16,7 +16,7 @@ CacheOptions random_options(Random& random, const Model& model, int most_threads
   options.workspace_bytes = random.pick({0, 1 << 16, 1 << 28});
   options.threads = static_cast<int>(random.between(1, most_threads));
   if (random.one_in(2)) {
-    const CacheCost cost = cache_cost(model.config(), model.layers(), options.rollback);
+    const CacheCost cost = cache_cost(model.config(), model.layers(), options);
     options.max_bytes = random.between(2, 6) * cost.bytes_at(random.between(10, kLongestHistory));
   }
   return options;

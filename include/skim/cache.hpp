@@ -1,8 +1,6 @@
 // Key-value caches of many sequences, and the batches that extend them.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +31,8 @@ struct CacheOptions {
   std::int64_t max_bytes = 0;            ///< Limit for bytes(); 0: none.
   std::int64_t rollback = 0;             ///< Latest tokens of a sequence that can be taken back: see Batch::commit and
                                          ///< KvCache::restorable.
-  std::int64_t page_rows = 256;          ///< Compressed rows and index keys are allocated this many at a time.
+  std::int64_t page_rows = 256;          ///< Compressed rows and index keys are allocated this many at a time; the
+                                         ///< first ones 1, 2, 4, ... at a time.
   std::int64_t workspace_bytes = 256 << 20;  ///< Wanted for activations and scores of a forward call (one token always
                                              ///< fits). Scratch of threads and published selections come on top.
   int threads = 0;                           ///< Threads of a forward call; 0: one per processor.
@@ -99,17 +98,19 @@ class KvCache {
   /// Committed tokens. Throws Error{invalid_argument} if the sequence does not exist.
   std::int64_t length(SequenceId sequence) const;
 
-  /// A new sequence that begins with the first `tokens` tokens of another (default: all) and shares their pages; a page
-  /// is copied when one of both continues it. Neither time nor memory depends on how many tokens are shared.
-  /// Throws Error{invalid_argument} naming the lengths that can be restored, Error{limit_exceeded}, Error{wrong_order}
-  /// if the sequence is in a batch, Error{out_of_memory}.
+  /// A new sequence that begins with the first `tokens` tokens of another (default: all) and shares their rows: it takes
+  /// no bytes(), and microseconds however many tokens are shared. The first of both that goes on copies the last page of
+  /// each kind if it is not full, and the rings. Throws Error{invalid_argument} naming the lengths that can be restored,
+  /// Error{limit_exceeded} if there are too many sequences, Error{wrong_order} if the sequence is in a batch,
+  /// Error{out_of_memory}.
   SequenceId fork(SequenceId sequence);
   SequenceId fork(SequenceId sequence, std::int64_t tokens);
   /// Forgets the tokens behind the first `tokens`. Throws like fork; then nothing has changed.
   void truncate(SequenceId sequence, std::int64_t tokens);
   /// Lengths to which a sequence can be truncated and at which it can be forked, ascending. V3.2: all up to its own.
-  /// V4.1: 0, and those whose window and unfinished groups are still there: its own length, as a rule the
-  /// rollback + 1 before it, and further back lengths that the ring still covers and that leave no group unfinished.
+  /// V4.1: 0, its own length, and earlier ones of which the window and an unfinished group are still there. For
+  /// example with a window of 8, groups of 2 and rollback 2, after 40 tokens: 0, and 38 to 40. The window still holds
+  /// the rows of 30 to 39, enough for a token at 37; but that one's group began at 36, of which nothing is left.
   std::vector<LengthRange> restorable(SequenceId sequence) const;
 
   /// Writes a sequence to a file (safetensors) under a temporary name, flushes it and renames it over `path`: at any
@@ -156,14 +157,26 @@ class KvCache {
 
 /// What caching costs, from the configuration alone.
 struct CacheCost {
-  double bytes_per_token = 0;    ///< Growth with context: compressed rows and index keys.
-  std::int64_t bytes_fixed = 0;  ///< Per sequence: window rings and unfinished groups.
-  std::int64_t bytes_at(std::int64_t tokens) const {
-    return bytes_fixed + std::llround(std::min(bytes_per_token * static_cast<double>(tokens), 0x1p62));
-  }
+  double bytes_per_token = 0;    ///< Growth with a long context: compressed rows and index keys.
+  std::int64_t bytes_fixed = 0;  ///< Per sequence, once it is long: window rings and unfinished groups.
+
+  /// What KvCache::bytes() says of one sequence after so many tokens: pages and rings as they are allocated. Both begin
+  /// small and double, pages up to CacheOptions::page_rows, rings up to bytes_fixed. No more than 2^62.
+  std::int64_t bytes_at(std::int64_t tokens) const;
+
+  /// Rows of one kind.
+  struct Rows {
+    std::int64_t bytes = 0;           ///< Of one.
+    std::int64_t tokens = 1;          ///< Per row.
+    std::int64_t most = 0;            ///< That there are ever; 0: no limit.
+    std::int64_t doubling_up_to = 0;  ///< Rows are allocated a power of two at a time up to here, then as many again.
+  };
+  std::vector<Rows> rows;
 };
-/// Cost of one sequence over these layers, with CacheOptions::rollback as given. Throws Error{invalid_argument} for a
-/// layer that does not exist, or a rollback out of range.
+/// Cost of one sequence of a cache with these options over these layers. Throws Error{invalid_argument} for a layer
+/// that does not exist, or options out of range.
+CacheCost cache_cost(const Config& config, std::span<const int> layers, const CacheOptions& options);
+/// The same with rollback as given and otherwise default options.
 CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback = 0);
 
 }  // namespace skim

@@ -12,9 +12,9 @@ void add_window(AttendQuery& query, const WindowRows& window, std::int64_t width
   query.window_first = position + 1 - query.window_count;
 }
 
-void add_rows(const LayerCall& call, AttendQuery& query, const LayerCache& rows, std::int64_t token,
+void add_rows(const LayerCall& call, AttendQuery& query, const ConstPagedRows& rows, std::int64_t token,
               std::int64_t position) {
-  query.selected_rows = rows.compressed.rows();
+  query.selected_rows = rows;
   if (call.role.is_dense()) {
     query.dense_rows = (position + 1) / call.role.ratio;
   } else {
@@ -26,9 +26,9 @@ void add_rows(const LayerCall& call, AttendQuery& query, const LayerCache& rows,
 
 View<const float, 2> attend_rows(const LayerCall& call, const Tile& tile, AttendShape shape, View<const bf16, 2> q,
                                  View<bf16, 2> out) {
-  const LayerLayout& layout = call.layout();
-  if (layout.window > 0) shape.window_layout = layout.window_row;
-  if (call.role.ratio > 0) shape.selected_layout = call.row_layout().compressed_row;
+  const RingLayout* const window = call.layout().find_ring(kWindow);
+  if (window != nullptr) shape.window_layout = window->row;
+  if (call.role.ratio > 0) shape.selected_layout = call.row_layout().table(kRows).row;
   View<float, 2> log_sum;
   if (call.traces("attention")) log_sum = call.arena().tensor<float, 2>({tile.rows, shape.heads});
   std::vector<AttendQuery> queries;
@@ -40,8 +40,8 @@ View<const float, 2> attend_rows(const LayerCall& call, const Tile& tile, Attend
       query.query = q.row(row);
       query.out = out.row(row);
       if (log_sum.data != nullptr) query.log_sum = log_sum.row(row);
-      if (layout.window > 0) add_window(query, piece.sequence->window(layout, call.slot), layout.window, position);
-      if (call.role.ratio > 0) add_rows(call, query, call.row_cache(piece), tile.first_token + row, position);
+      if (window != nullptr) add_window(query, call.window(piece, *window), window->recent + 1, position);
+      if (call.role.ratio > 0) add_rows(call, query, call.rows(piece), tile.first_token + row, position);
     }
   }
   call.kernels.attend(call.context(), shape, queries);

@@ -1,5 +1,7 @@
 #include "attention/cache_rows.hpp"
 
+#include <utility>
+
 namespace skim {
 
 std::vector<ClosedGroups> closed_groups(const LayerCall& call, const Tile& tile) {
@@ -14,28 +16,28 @@ std::vector<ClosedGroups> closed_groups(const LayerCall& call, const Tile& tile)
   return closed;
 }
 
-void append_rows(const LayerCall& call, PageTable LayerCache::*table, RowLayout layout,
-                 const std::vector<ClosedGroups>& closed, View<const bf16, 2> rows) {
+void append_rows(const LayerCall& call, std::string_view table, const std::vector<ClosedGroups>& closed,
+                 View<const bf16, 2> rows) {
+  const RowLayout layout = call.layout().table(table).row;
   for (const ClosedGroups& groups : closed) {
     call.kernels.pack_rows(call.context(), layout, rows.rows(groups.first_row, groups.count),
-                           (call.cache(*groups.piece).*table).rows(), groups.first_group);
+                           call.table(*groups.piece, table).rows(), groups.first_group);
   }
 }
 
-std::vector<const std::byte*> packed_rows(const LayerCall& call, PageTable LayerCache::*table,
+std::vector<const std::byte*> packed_rows(const LayerCall& call, std::string_view table,
                                           const std::vector<ClosedGroups>& closed) {
   std::vector<const std::byte*> rows;
   for (const ClosedGroups& groups : closed) {
-    const LayerCache& cache = call.cache(*groups.piece);
-    const ConstPagedRows pages = (cache.*table).rows();
+    const ConstPagedRows pages = std::as_const(call.table(*groups.piece, table)).rows();
     if (pages.pages == nullptr) continue;  // no group has closed yet
     for (std::int64_t i = 0; i < groups.count; ++i) rows.push_back(pages.row(groups.first_group + i));
   }
   return rows;
 }
 
-View<bf16, 2> stored_rows(const LayerCall& call, PageTable LayerCache::*table, RowLayout layout,
-                          const std::vector<ClosedGroups>& closed) {
+View<bf16, 2> stored_rows(const LayerCall& call, std::string_view table, const std::vector<ClosedGroups>& closed) {
+  const RowLayout layout = call.layout().table(table).row;
   const std::vector<const std::byte*> packed = packed_rows(call, table, closed);
   const auto rows = call.arena().tensor<bf16, 2>({std::ssize(packed), layout.width});
   for (std::size_t i = 0; i < packed.size(); ++i) unpack_row(layout, packed[i], rows.row(static_cast<std::int64_t>(i)));

@@ -20,17 +20,16 @@ struct ClosedGroups {
 /// One entry per piece of the tile, which they point into.
 std::vector<ClosedGroups> closed_groups(const LayerCall& call, const Tile& tile);
 
-/// Packs rows [groups, layout.width] into the layer's pages. `table` picks compressed rows or index keys.
-void append_rows(const LayerCall& call, PageTable LayerCache::*table, RowLayout layout,
-                 const std::vector<ClosedGroups>& closed, View<const bf16, 2> rows);
+/// Packs rows [groups, width] into the layer's table of this name.
+void append_rows(const LayerCall& call, std::string_view table, const std::vector<ClosedGroups>& closed,
+                 View<const bf16, 2> rows);
 
 /// The packed row of each closed group.
-std::vector<const std::byte*> packed_rows(const LayerCall& call, PageTable LayerCache::*table,
+std::vector<const std::byte*> packed_rows(const LayerCall& call, std::string_view table,
                                           const std::vector<ClosedGroups>& closed);
 
-/// What append_rows stored, [groups, layout.width] in the arena.
-View<bf16, 2> stored_rows(const LayerCall& call, PageTable LayerCache::*table, RowLayout layout,
-                          const std::vector<ClosedGroups>& closed);
+/// What append_rows stored, [groups, width] in the arena.
+View<bf16, 2> stored_rows(const LayerCall& call, std::string_view table, const std::vector<ClosedGroups>& closed);
 
 /// Shows rows [groups, width], sequence by sequence, to a trace that wants them.
 void show_groups(const LayerCall& call, std::string_view name, const std::vector<ClosedGroups>& closed,

@@ -9,9 +9,6 @@
 namespace skim {
 namespace {
 
-/// More rows do not make any kernel faster.
-constexpr std::int64_t kMostTileRows = 256;
-
 /// x [rows, heads * width] as [rows, heads, width].
 View<bf16, 3> heads_of(View<bf16, 2> x, std::int64_t width) {
   return {x.data, {x.shape[0], x.shape[1] / width, width}, {x.strides[0], width, 1}};
@@ -61,7 +58,7 @@ void run_tiles(const LayerCall& call, std::int64_t row_bytes, View<const bf16, 2
   Batch::Impl& batch = call.batch;
   const std::int64_t fitting = batch.cache->options.workspace_bytes / 2 / row_bytes;
   const std::int64_t step = std::clamp<std::int64_t>(fitting, 1, kMostTileRows);
-  batch.stage(call.slot);
+  batch.staging.restart(call.layout());
   for (std::int64_t first = 0; first < batch.tokens; first += step) {
     const std::int64_t count = std::min(step, batch.tokens - first);
     const Arena::Scope scope(call.arena());
@@ -70,7 +67,6 @@ void run_tiles(const LayerCall& call, std::int64_t row_bytes, View<const bf16, 2
     call.trace->progress(call.layer, first + count, batch.tokens);
     if (call.trace->cancelled()) throw Error(ErrorCode::cancelled, fmt::format("layer {}: cancelled", call.layer));
   }
-  batch.trim(call.slot);
 }
 
 }  // namespace skim

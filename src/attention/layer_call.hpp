@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "attention/rope.hpp"
@@ -36,12 +37,26 @@ struct LayerCall {
   Context& context() const { return *batch.context; }
   Arena& arena() const { return batch.context->arena(); }
   const LayerLayout& layout() const { return batch.layout().layers[slot]; }
-  LayerCache& cache(const TilePiece& piece) const { return piece.sequence->sequence->layers[slot]; }
-  /// Layout and cache of the layer whose rows this one reads.
+  /// Layout of the layer whose rows this one reads.
   const LayerLayout& row_layout() const { return batch.layout().layers[batch.layout().slot(role.kv_source)]; }
-  const LayerCache& row_cache(const TilePiece& piece) const { return cache_of(piece, role.kv_source); }
-  /// Cache of the layer whose index keys this one scores.
-  const LayerCache& key_cache(const TilePiece& piece) const { return cache_of(piece, role.key_source); }
+  /// A table of this layer.
+  PageTable& table(const TilePiece& piece, std::string_view name) const {
+    return piece.sequence->sequence->tables[layout().table(name).index];
+  }
+  /// Rows that this layer reads, and index keys that it scores.
+  ConstPagedRows rows(const TilePiece& piece) const { return rows_of(piece, role.kv_source, kRows); }
+  ConstPagedRows keys(const TilePiece& piece) const { return rows_of(piece, role.key_source, kKeys); }
+  /// Room for the new rows of a ring of this layer, one per row of the piece.
+  std::byte* stage(const TilePiece& piece, const RingLayout& ring) const {
+    return batch.staging.append(ring, static_cast<std::size_t>(piece.index), piece.position, piece.rows);
+  }
+  /// A row of a ring of this layer: one of the last committed, or one staged.
+  const std::byte* ring_row(const TilePiece& piece, const RingLayout& ring, std::int64_t position) const {
+    return batch.ring_row(ring, static_cast<std::size_t>(piece.index), position);
+  }
+  WindowRows window(const TilePiece& piece, const RingLayout& ring) const {
+    return batch.window(ring, static_cast<std::size_t>(piece.index));
+  }
 
   bool traces(std::string_view name) const { return trace != nullptr && trace->wants(name); }
   /// Shows rows [tile.rows, width] of bf16 or float of the tile's tokens, sequence by sequence.
@@ -72,8 +87,9 @@ struct LayerCall {
   View<bf16, 2> project(View<const bf16, 2> x, const NormedProjection& projection) const;
 
  private:
-  const LayerCache& cache_of(const TilePiece& piece, int source) const {
-    return piece.sequence->sequence->layers[batch.layout().slot(source)];
+  ConstPagedRows rows_of(const TilePiece& piece, int source, std::string_view name) const {
+    const TableLayout& table = batch.layout().layers[batch.layout().slot(source)].table(name);
+    return std::as_const(piece.sequence->sequence->tables[table.index]).rows();
   }
 };
 

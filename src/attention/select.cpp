@@ -71,11 +71,10 @@ class ScoreTile {
     std::vector<IndexQuery> queries;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const IndexRow& row = rows_[i];
-      const LayerCache& cache = call_.key_cache(*row.piece);
       float* scores = call_.arena().take<float>(ranges_[i].slots());
       scores_.emplace_back(scores, static_cast<std::size_t>(ranges_[i].slots()));
       queries.push_back({input_.queries + row.row * input_.shape.heads * input_.shape.layout.bytes(),
-                         input_.weights.row(row.row), cache.keys.rows(), ranges_[i], scores});
+                         input_.weights.row(row.row), call_.keys(*row.piece), ranges_[i], scores});
     }
     call_.kernels.index_score(call_.context(), input_.shape, queries);
   }
@@ -117,7 +116,7 @@ class ScoreTile {
           {scores_[i], ranges_[i], limits_.topk, published.entries(token(rows_[i])), published.count(token(rows_[i]))});
     }
     call_.kernels.select_topk(call_.context(), queries);
-    if (call_.layout().window == 0) {
+    if (call_.layout().find_ring(kWindow) == nullptr) {
       for (const IndexRow& row : rows_) keep_newest(published, token(row), row);
     }
     for (const IndexRow& row : rows_) offer(published, row, row.visible, &Trace::selection);

@@ -6,12 +6,12 @@ namespace {
 void show_window(const LayerCall& call, const Tile& tile) {
   if (!call.traces("window_kv")) return;
   const Arena::Scope scope(call.arena());
-  const RowLayout layout = call.layout().window_row;
-  const auto stored = call.arena().tensor<bf16, 2>({tile.rows, layout.width});
+  const RingLayout& ring = call.layout().ring(kWindow);
+  const auto stored = call.arena().tensor<bf16, 2>({tile.rows, ring.row.width});
   for (const TilePiece& piece : tile.pieces) {
-    const WindowRows window = piece.sequence->window(call.layout(), call.slot);
+    const WindowRows window = call.window(piece, ring);
     for (std::int64_t i = 0; i < piece.rows; ++i) {
-      unpack_row(layout, window.row(piece.position + i), stored.row(piece.first_row + i));
+      unpack_row(ring.row, window.row(piece.position + i), stored.row(piece.first_row + i));
     }
   }
   call.show("window_kv", tile, stored);
@@ -20,12 +20,11 @@ void show_window(const LayerCall& call, const Tile& tile) {
 }  // namespace
 
 void append_window(const LayerCall& call, const Tile& tile, View<const bf16, 2> rows) {
-  const RowLayout layout = call.layout().window_row;
+  const RingLayout& ring = call.layout().ring(kWindow);
   for (const TilePiece& piece : tile.pieces) {
-    const StagedLayer& staged = piece.sequence->layers[call.slot];
-    std::byte* const packed = staged.window.data();
-    call.kernels.pack_rows(call.context(), layout, rows.rows(piece.first_row, piece.rows),
-                           {&packed, staged.window_rows, layout.bytes()}, piece.position - staged.window_first);
+    std::byte* const packed = call.stage(piece, ring);
+    call.kernels.pack_rows(call.context(), ring.row, rows.rows(piece.first_row, piece.rows),
+                           {&packed, piece.rows, ring.row_bytes}, 0);
   }
   show_window(call, tile);
 }

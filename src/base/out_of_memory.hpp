@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "skim/error.hpp"
+
 namespace skim {
 
 /// Throws Error{out_of_memory} with "<doing>: <what>", or a shorter message if there is no memory for that either.
@@ -20,6 +22,17 @@ decltype(auto) or_out_of_memory(std::string_view doing, Function function) {
     throw_out_of_memory(doing, "out of memory");
   } catch (const std::length_error&) {
     throw_out_of_memory(doing, "more elements than memory can hold");
+  }
+}
+
+/// Runs what only saves memory; without memory it is left undone.
+template <class Function>
+void or_nothing(Function function) {
+  try {
+    function();
+  } catch (const std::bad_alloc&) {
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
   }
 }
 

@@ -5,23 +5,15 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cache/cache_impl.hpp"
 #include "cache/sequence.hpp"
+#include "cache/staging.hpp"
 #include "kernels/context.hpp"
 
 namespace skim {
-
-/// New state of one layer of one sequence, applied by commit. Compressed rows and index keys are not here: they go
-/// straight behind the committed rows, where nobody looks until the length says so.
-struct StagedLayer {
-  Buffer window;  ///< Packed window rows of positions [window_first, window_first + window_rows).
-  std::int64_t window_first = 0;
-  std::int64_t window_rows = 0;
-  Buffer open;  ///< [open_rows, open_floats] of the last new tokens, position p in slot p mod open_rows.
-  std::int64_t open_rows = 0;
-};
 
 struct BatchSequence {
   SequenceId id;
@@ -29,13 +21,7 @@ struct BatchSequence {
   std::int64_t start = 0;  ///< Position of the first new token.
   std::int64_t tokens = 0;
   std::int64_t first_token = 0;  ///< Row of the first new token in the batch.
-  std::vector<StagedLayer> layers;
   bool committed = false;
-
-  /// Window rows of a layer as a query of this batch sees them.
-  WindowRows window(const LayerLayout& layout, std::size_t slot) const;
-  /// Floats that a recent token waits with for its group to close: one of the last before `start`, or a new one.
-  float* open_row(const LayerLayout& layout, std::size_t slot, std::int64_t position) const;
 };
 
 /// Ascending lists of positions or block numbers, one per token of the batch.
@@ -60,12 +46,16 @@ class Publication {
   std::vector<std::int32_t> entries_, counts_;
 };
 
+/// Rows of tables are not staged: they go straight behind the committed ones, where nobody looks until the length says
+/// so.
 struct Batch::Impl {
   std::shared_ptr<KvCache::Impl> cache;
   std::unique_ptr<Context> context;
   std::vector<BatchSequence> sequences;
+  std::vector<std::pair<std::int64_t, std::size_t>> by_id;  ///< (sequence, index in `sequences`), ascending.
   std::int64_t tokens = 0;
-  std::vector<bool> ran;                  ///< By slot of the layout.
+  std::vector<bool> ran;  ///< By slot of the layout.
+  Staging staging;
   std::map<int, Publication> selections;  ///< By index source.
   std::map<int, Publication> candidates;  ///< By candidate source.
   bool committed = false;                 ///< At least one of the sequences.
@@ -76,15 +66,15 @@ struct Batch::Impl {
   Impl& operator=(const Impl&) = delete;
 
   const CacheLayout& layout() const { return *cache->layout; }
-  /// Space for the new rows of a layer that commit will put into rings.
-  void stage(std::size_t slot);
-  /// Keeps only the staged window rows that commit will need.
-  void trim(std::size_t slot);
+  /// Rows of a window as queries of this batch see them.
+  WindowRows window(const RingLayout& ring, std::size_t sequence) const;
+  /// A row of a ring as tokens of this batch see it: one of the last committed, or one staged.
+  const std::byte* ring_row(const RingLayout& ring, std::size_t sequence, std::int64_t position) const;
   /// Throws Error{invalid_argument, wrong_order} if the sequence is not in the batch, or no longer.
-  BatchSequence& find(SequenceId id);
+  std::size_t find(SequenceId id) const;
   void require_all_ran() const;
-  /// Makes the first `accepted` tokens part of the sequence.
-  void commit(BatchSequence& entry, std::int64_t accepted);
+  /// Makes the first `accepted` tokens of sequence number `index` part of it.
+  void commit(std::size_t index, std::int64_t accepted);
   std::int64_t staged_bytes() const;
 };
 

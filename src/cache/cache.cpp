@@ -1,7 +1,7 @@
+// The limits of a cache, and its functions.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/out_of_memory.hpp"
 #include "cache/batch_impl.hpp"
@@ -18,6 +18,8 @@ void check_range(std::string_view field, std::int64_t value, std::int64_t low, s
   }
 }
 
+}  // namespace
+
 void check_options(const CacheOptions& options) {
   constexpr std::int64_t most = std::int64_t{1} << 40;
   check_range("max_tokens", options.max_tokens, 1, std::int64_t{1} << 31);  // positions are 32-bit in selections
@@ -29,50 +31,84 @@ void check_options(const CacheOptions& options) {
   check_range("rollback", options.rollback, 0, kMostRollback);
 }
 
+namespace {
+
 [[noreturn]] void over_limit(std::string_view limit, std::int64_t allowed, std::int64_t needed) {
   throw Error(ErrorCode::limit_exceeded,
               fmt::format("cache: {} is {}, but {} would be needed", limit, allowed, needed));
 }
 
-/// Checks the entries one by one and describes them; changes nothing.
-std::vector<BatchSequence> plan_batch(KvCache::Impl& cache, std::span<const BatchEntry> entries) {
-  if (entries.empty()) throw Error(ErrorCode::invalid_argument, "batch: no sequences, expected at least one");
-  std::vector<BatchSequence> plan;
-  std::set<std::int64_t> seen;
-  std::int64_t tokens = 0;
-  for (const BatchEntry& entry : entries) {
-    Sequence& sequence = cache.find(entry.sequence);
-    if (!seen.insert(entry.sequence.value).second) {
-      throw Error(ErrorCode::invalid_argument, fmt::format("batch: sequence {} is named twice", entry.sequence.value));
-    }
-    if (sequence.in_batch) {
-      throw Error(ErrorCode::wrong_order,
-                  fmt::format("batch: sequence {} is part of another batch", entry.sequence.value));
-    }
-    if (entry.tokens < 1) {
-      throw Error(ErrorCode::invalid_argument, fmt::format("batch: {} tokens for sequence {}, expected at least 1",
-                                                           entry.tokens, entry.sequence.value));
-    }
-    if (entry.tokens > cache.options.max_tokens - sequence.length) {
-      // The sum may not fit 64 bits, the difference does.
-      throw Error(ErrorCode::limit_exceeded,
-                  fmt::format("cache: max_tokens is {}, but sequence {} holds {} and would get {} more",
-                              cache.options.max_tokens, entry.sequence.value, sequence.length, entry.tokens));
-    }
-    plan.push_back({entry.sequence, &sequence, sequence.length, entry.tokens, tokens,
-                    std::vector<StagedLayer>(cache.layout->layers.size())});
-    tokens += entry.tokens;
+/// Checks one entry of a batch, of which `sequence` is the sequence.
+void check_entry(const KvCache::Impl& cache, const BatchEntry& entry, const Sequence& sequence) {
+  if (sequence.in_batch) {
+    throw Error(ErrorCode::wrong_order,
+                fmt::format("batch: sequence {} is part of another batch", entry.sequence.value));
   }
-  return plan;
+  if (entry.tokens < 1) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("batch: {} tokens for sequence {}, expected at least 1",
+                                                         entry.tokens, entry.sequence.value));
+  }
+  // The sum may not fit 64 bits, the difference does.
+  if (entry.tokens > cache.options.max_tokens - sequence.length) {
+    throw Error(ErrorCode::limit_exceeded,
+                fmt::format("cache: max_tokens is {}, but sequence {} holds {} and would get {} more",
+                            cache.options.max_tokens, entry.sequence.value, sequence.length, entry.tokens));
+  }
 }
 
-/// Bytes that the batch would allocate for its sequences.
-std::int64_t bytes_to_grow(const KvCache::Impl& cache, const std::vector<BatchSequence>& plan) {
+std::vector<std::pair<std::int64_t, std::size_t>> index_by_id(std::span<const BatchEntry> entries) {
+  std::vector<std::pair<std::int64_t, std::size_t>> by_id;
+  by_id.reserve(entries.size());
+  for (const BatchEntry& entry : entries) by_id.emplace_back(entry.sequence.value, by_id.size());
+  std::sort(by_id.begin(), by_id.end());
+  const auto twice =
+      std::adjacent_find(by_id.begin(), by_id.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (twice != by_id.end()) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("batch: sequence {} is named twice", twice->first));
+  }
+  return by_id;
+}
+
+/// What begin would make of its entries.
+struct BatchPlan {
+  std::vector<BatchSequence> sequences;
+  std::vector<std::pair<std::int64_t, std::size_t>> by_id;
+  std::int64_t tokens = 0;
+
+  std::vector<NewTokens> new_tokens() const;
+  /// Bytes that its sequences will allocate.
+  std::int64_t bytes_to_grow(const CacheLayout& layout) const;
+};
+
+std::vector<NewTokens> BatchPlan::new_tokens() const {
+  std::vector<NewTokens> list;
+  list.reserve(sequences.size());
+  for (const BatchSequence& entry : sequences) list.push_back({entry.start, entry.tokens});
+  return list;
+}
+
+std::int64_t BatchPlan::bytes_to_grow(const CacheLayout& layout) const {
   std::int64_t bytes = 0;
-  for (const BatchSequence& entry : plan) {
-    bytes += entry.sequence->bytes_to_grow(*cache.layout, entry.start + entry.tokens);
+  for (const BatchSequence& entry : sequences) {
+    bytes += entry.sequence->bytes_to_grow(layout, entry.start + entry.tokens);
   }
   return bytes;
+}
+
+/// Checks the entries one by one; changes nothing.
+BatchPlan plan_batch(KvCache::Impl& cache, std::span<const BatchEntry> entries) {
+  if (entries.empty()) throw Error(ErrorCode::invalid_argument, "batch: no sequences, expected at least one");
+  BatchPlan plan;
+  plan.sequences.reserve(entries.size());
+  for (const BatchEntry& entry : entries) {
+    Sequence& sequence = cache.find(entry.sequence);
+    check_entry(cache, entry, sequence);
+    plan.sequences.push_back({entry.sequence, &sequence, sequence.length, entry.tokens, plan.tokens});
+    plan.tokens += entry.tokens;
+  }
+  plan.by_id = index_by_id(entries);
+  cache.check_room_for_bytes(plan.bytes_to_grow(*cache.layout));
+  return plan;
 }
 
 void require_restorable(const CacheLayout& layout, const Sequence& sequence, SequenceId id, std::int64_t tokens) {
@@ -163,18 +199,16 @@ void KvCache::remove(SequenceId id) {
 SequenceId KvCache::fork(SequenceId id) { return fork(id, length(id)); }
 
 SequenceId KvCache::fork(SequenceId id, std::int64_t tokens) {
-  const Sequence& parent = impl_->find_idle(id);
+  Sequence& parent = impl_->find_idle(id);
   require_restorable(*impl_->layout, parent, id, tokens);
   impl_->check_room_for_sequence();
-  impl_->check_room_for_bytes(tokens > 0 ? parent.ring_bytes() : 0);
-  return or_out_of_memory("cache: fork",
-                          [&] { return impl_->insert(parent.fork(*impl_->layout, impl_->memory, tokens)); });
+  return or_out_of_memory("cache: fork", [&] { return impl_->insert(parent.fork(*impl_->layout, tokens)); });
 }
 
 void KvCache::truncate(SequenceId id, std::int64_t tokens) {
   Sequence& sequence = impl_->find_idle(id);
   require_restorable(*impl_->layout, sequence, id, tokens);
-  or_out_of_memory("cache: truncate", [&] { sequence.truncate(*impl_->layout, tokens); });
+  sequence.truncate(*impl_->layout, tokens);
 }
 
 void KvCache::save(SequenceId id, const std::filesystem::path& path) const {
@@ -203,18 +237,19 @@ Batch KvCache::begin(std::span<const BatchEntry> entries) {
 }
 
 Batch KvCache::begin_batch(std::span<const BatchEntry> entries) {
-  std::vector<BatchSequence> plan = plan_batch(*impl_, entries);
-  impl_->check_room_for_bytes(bytes_to_grow(*impl_, plan));
+  BatchPlan plan = plan_batch(*impl_, entries);
   auto batch = std::make_unique<Batch::Impl>();
+  batch->staging = Staging(*impl_->layout, impl_->ring_limits(), plan.new_tokens());
   batch->ran.resize(impl_->layout->layers.size());
-  batch->tokens = plan.back().first_token + plan.back().tokens;
-  batch->sequences = std::move(plan);
+  batch->tokens = plan.tokens;
+  batch->by_id = std::move(plan.by_id);
+  batch->sequences = std::move(plan.sequences);
   impl_->batches.insert(batch.get());
   batch->cache = impl_;  // from here on the batch's destructor undoes what follows
   batch->context = impl_->borrow_context();
   for (BatchSequence& entry : batch->sequences) entry.sequence->in_batch = true;
   for (BatchSequence& entry : batch->sequences) {
-    entry.sequence->grow(*impl_->layout, impl_->memory, entry.start + entry.tokens);
+    entry.sequence->grow(*impl_->layout, entry.start + entry.tokens);
   }
   return Batch(std::move(batch));
 }
@@ -222,7 +257,7 @@ Batch KvCache::begin_batch(std::span<const BatchEntry> entries) {
 std::optional<std::string> KvCache::admission_problem(std::span<const BatchEntry> entries) const {
   return or_out_of_memory("batch", [&]() -> std::optional<std::string> {
     try {
-      impl_->check_room_for_bytes(bytes_to_grow(*impl_, plan_batch(*impl_, entries)));
+      plan_batch(*impl_, entries);
     } catch (const Error& error) {
       return error.what();
     }

@@ -35,6 +35,9 @@ class CountedMemory final : public Memory {
   std::atomic<std::int64_t> bytes_ = 0;
 };
 
+/// Throws Error{invalid_argument} naming an option that is out of range.
+void check_options(const CacheOptions& options);
+
 struct KvCache::Impl {
   std::shared_ptr<const CacheLayout> layout;  ///< Shared with the model, which tells its batches by it.
   CacheOptions options;
@@ -53,9 +56,8 @@ struct KvCache::Impl {
   void check_room_for_sequence() const;
   void check_room_for_bytes(std::int64_t bytes) const;
   SequenceId insert(Sequence sequence);
-  SequenceFormat sequence_format() const {
-    return {*layout, {options.max_tokens, options.rollback}, options.page_rows};
-  }
+  RingLimits ring_limits() const { return {options.max_tokens, options.rollback}; }
+  SequenceFormat sequence_format() const { return {*layout, ring_limits(), options.page_rows}; }
   std::unique_ptr<Context> borrow_context();
   void return_context(std::unique_ptr<Context> context) noexcept;
 };

@@ -1,56 +1,61 @@
 #include "cache/layout.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "models/family.hpp"
-#include "skim/cache.hpp"
-#include "skim/error.hpp"
 
 namespace skim {
+namespace {
+
+template <class Layout>
+const Layout* find_named(const std::vector<Layout>& layouts, std::string_view name) {
+  const auto found = std::find_if(layouts.begin(), layouts.end(), [name](const auto& l) { return l.name == name; });
+  return found != layouts.end() ? &*found : nullptr;
+}
+
+}  // namespace
+
+RingLayout window_ring(std::int64_t window, RowLayout row) {
+  return {.name = kWindow, .row_bytes = row.bytes(), .row = row, .recent = window - 1, .period = 1, .kept = window};
+}
+
+RingLayout open_ring(int ratio, std::int64_t floats) {
+  return {.name = kOpen,
+          .row_bytes = floats * static_cast<std::int64_t>(sizeof(float)),
+          .row = {},
+          .recent = 0,
+          .period = ratio,
+          .kept = ratio - 1};
+}
+
+const TableLayout* LayerLayout::find_table(std::string_view name) const { return find_named(tables, name); }
+const RingLayout* LayerLayout::find_ring(std::string_view name) const { return find_named(rings, name); }
+
+void CacheLayout::add(LayerLayout layer) {
+  for (TableLayout& table : layer.tables) table.index = tables++;
+  for (RingLayout& ring : layer.rings) ring.index = rings++;
+  layers.push_back(std::move(layer));
+}
+
 std::size_t CacheLayout::slot(int layer) const {
   const auto found = std::lower_bound(layers.begin(), layers.end(), layer,
                                       [](const LayerLayout& layout, int wanted) { return layout.layer < wanted; });
   return static_cast<std::size_t>(found - layers.begin());
 }
 
-bool CacheLayout::has_rings() const {
-  return std::any_of(layers.begin(), layers.end(),
-                     [](const LayerLayout& layer) { return layer.window > 0 || layer.ratio > 1; });
-}
-
 CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memory& memory) {
   const Family& family = family_of(config);
-  CacheLayout cache{.layers = {},
-                    .memory = &memory,
-                    .model = std::string(family.model_type),
-                    .fingerprint = {},
-                    .yarn_beyond = family.shape(config).yarn_beyond};
+  CacheLayout cache;
+  cache.memory = &memory;
+  cache.model = family.model_type;
+  cache.yarn_beyond = family.shape(config).yarn_beyond;
   for (const int layer : layers) {
-    cache.layers.push_back(family.layout(config, layer_role(config, layer)));
-    cache.layers.back().layer = layer;
+    LayerLayout layout = family.layout(config, layer_role(config, layer));
+    layout.layer = layer;
+    cache.add(std::move(layout));
   }
   return cache;
-}
-
-CacheCost cache_cost(const Config& config, std::span<const int> layers, std::int64_t rollback) {
-  if (rollback < 0 || rollback > kMostRollback) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("cache cost: rollback is {}, expected 0 to {}", rollback, kMostRollback));
-  }
-  CacheCost cost;
-  const RingLimits limits{std::numeric_limits<std::int64_t>::max(), rollback};
-  for (const LayerLayout& layout : cache_layout(config, layers, host_memory()).layers) {
-    cost.bytes_fixed += layout.ring_rows(limits) * layout.window_row.bytes();
-    cost.bytes_fixed += layout.open_rows(limits) * layout.open_row_bytes();
-    if (layout.ratio > 0) {
-      cost.bytes_per_token +=
-          static_cast<double>(layout.compressed_row.bytes() + layout.key_row.bytes()) / layout.ratio;
-    }
-  }
-  return cost;
 }
 
 }  // namespace skim

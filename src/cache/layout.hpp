@@ -1,48 +1,47 @@
-// What each layer keeps per sequence. A V3.2 layer is one of ratio 1 without a window: each token has a row of its own,
-// its latent and rotated key.
+// What each layer keeps per sequence, as data: tables of rows that stay, and rings of the last ones. Nothing else in
+// this folder knows a model.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "formats/packed_rows.hpp"
+#include "cache/pages.hpp"
+#include "cache/ring.hpp"
 #include "kernels/memory.hpp"
 #include "skim/config.hpp"
 
 namespace skim {
 
-/// Most that CacheOptions::rollback can be.
-inline constexpr std::int64_t kMostRollback = 1 << 24;
+// Kinds of rows, by the names that saved sequences have for them. A layer of ratio 1 makes a row of every token.
+inline constexpr std::string_view kRows = "rows";      ///< Table of compressed rows; V3.2: latent and rotated key.
+inline constexpr std::string_view kKeys = "keys";      ///< Table of index keys.
+inline constexpr std::string_view kWindow = "window";  ///< Ring of the rows of the last tokens.
+inline constexpr std::string_view kOpen = "open";      ///< Ring of floats that tokens of an unfinished group wait with.
 
-/// What bounds the rings of a sequence.
-struct RingLimits {
-  std::int64_t max_tokens = 0;  ///< Longest sequence.
-  std::int64_t rollback = 0;    ///< Tokens that can be taken back.
-};
+/// A sliding window of `window` packed rows: a token sees its own and window - 1 before it.
+RingLayout window_ring(std::int64_t window, RowLayout row);
+/// What tokens of groups of `ratio` > 1 wait with, `floats` floats each.
+RingLayout open_ring(int ratio, std::int64_t floats);
 
 struct LayerLayout {
   int layer = 0;
-  std::int64_t window = 0;  ///< Rows of the sliding window ring.
-  RowLayout window_row;
-  int ratio = 0;  ///< Tokens per compressed row (V3.2: latent row); 0: the layer owns none.
-  RowLayout compressed_row;
-  RowLayout key_row;             ///< Index key; of width 0 if the layer owns none.
-  std::int64_t open_floats = 0;  ///< Floats a token of an unfinished group waits with (kv, then score).
+  std::vector<TableLayout> tables;
+  std::vector<RingLayout> rings;
 
-  /// Window rows kept: those that the next token sees, and as many more as a sequence may be rolled back.
-  std::int64_t ring_rows(const RingLimits& limits) const {
-    return window > 0 ? std::min(window + limits.rollback, limits.max_tokens) : 0;
-  }
-  /// Tokens whose floats are kept: an unfinished group holds at most ratio - 1.
-  std::int64_t open_rows(const RingLimits& limits) const { return ratio > 1 ? ratio - 1 + limits.rollback : 0; }
-  std::int64_t open_row_bytes() const { return open_floats * static_cast<std::int64_t>(sizeof(float)); }
+  /// Null if the layer keeps no such rows.
+  const TableLayout* find_table(std::string_view name) const;
+  const RingLayout* find_ring(std::string_view name) const;
+  /// Of rows that the layer keeps.
+  const TableLayout& table(std::string_view name) const { return *find_table(name); }
+  const RingLayout& ring(std::string_view name) const { return *find_ring(name); }
 };
 
 struct CacheLayout {
   std::vector<LayerLayout> layers;  ///< Ascending by layer.
+  std::size_t tables = 0, rings = 0;
   Memory* memory = nullptr;
   std::string model;             ///< Its model_type.
   std::string fingerprint;       ///< Of configuration, layers and weights: whose rows are these.
@@ -50,8 +49,10 @@ struct CacheLayout {
 
   /// Whether a cache for so many tokens is one of the long contexts.
   bool yarn(std::int64_t max_tokens) const { return yarn_beyond > 0 && max_tokens > yarn_beyond; }
+  /// Adds a layer behind those there are, and numbers its tables and rings.
+  void add(LayerLayout layer);
   /// Whether some state is kept of the last tokens only, so that not every earlier length can be restored.
-  bool has_rings() const;
+  bool has_rings() const { return rings > 0; }
   /// Index in `layers`; the layer is among them.
   std::size_t slot(int layer) const;
 };

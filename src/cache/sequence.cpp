@@ -1,126 +1,95 @@
 #include "cache/sequence.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <tuple>
-#include <utility>
+#include <limits>
 
 namespace skim {
 namespace {
 
-/// Whole groups among this many tokens.
-std::int64_t groups(const LayerLayout& layout, std::int64_t tokens) {
-  return layout.ratio > 0 ? tokens / layout.ratio : 0;
+template <class Each>
+void for_tables(const CacheLayout& layout, const Each& each) {
+  for (const LayerLayout& layer : layout.layers) {
+    for (const TableLayout& table : layer.tables) each(table);
+  }
 }
 
-std::int64_t window_bytes(const LayerLayout& layout, const LayerCache& cache) {
-  return cache.ring_rows * layout.window_row.bytes();
-}
-
-std::int64_t open_bytes(const LayerLayout& layout, const LayerCache& cache) {
-  return cache.open_rows * layout.open_row_bytes();
-}
-
-Buffer copy(const Buffer& from, Memory& memory) {
-  if (from.bytes() == 0) return {};
-  Buffer to(memory, from.bytes());
-  std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.bytes()));
-  return to;
-}
-
-void allocate_once(Buffer& buffer, Memory& memory, std::int64_t bytes) {
-  if (buffer.data() == nullptr && bytes > 0) buffer = Buffer(memory, bytes);
+template <class Each>
+void for_rings(const CacheLayout& layout, const Each& each) {
+  for (const LayerLayout& layer : layout.layers) {
+    for (const RingLayout& ring : layer.rings) each(ring);
+  }
 }
 
 }  // namespace
 
 Sequence::Sequence(const CacheLayout& layout, Memory& memory, std::int64_t page_rows, const RingLimits& limits) {
-  for (const LayerLayout& layer : layout.layers) {
-    LayerCache cache;
-    cache.ring_rows = layer.ring_rows(limits);
-    cache.open_rows = layer.open_rows(limits);
-    cache.compressed = PageTable(memory, layer.compressed_row.bytes(), page_rows);
-    cache.keys = PageTable(memory, layer.key_row.bytes(), page_rows);
-    layers.push_back(std::move(cache));
-  }
-}
-
-std::int64_t Sequence::ring_bytes() const {
-  std::int64_t total = 0;
-  for (const LayerCache& layer : layers) total += layer.ring.bytes() + layer.open.bytes();
-  return total;
+  tables.reserve(layout.tables);
+  rings.reserve(layout.rings);
+  for_tables(layout, [&](const TableLayout& table) { tables.emplace_back(memory, table.row.bytes(), page_rows); });
+  for_rings(layout,
+            [&](const RingLayout& ring) { rings.emplace_back(memory, ring.row_bytes, ring.most_slots(limits)); });
 }
 
 std::int64_t Sequence::bytes_to_grow(const CacheLayout& layout, std::int64_t tokens) const {
+  if (has_room(tokens)) return 0;
   std::int64_t total = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const LayerLayout& layer = layout.layers[i];
-    if (layers[i].ring.data() == nullptr) total += window_bytes(layer, layers[i]);
-    if (layers[i].open.data() == nullptr) total += open_bytes(layer, layers[i]);
-    for (const PageTable* table : {&layers[i].compressed, &layers[i].keys}) {
-      total += table->pages_to_grow(groups(layer, length), groups(layer, tokens)) * table->page_bytes();
-    }
-  }
+  for_tables(layout, [&](const TableLayout& table) {
+    total += tables[table.index].bytes_to_grow(table.rows(length), table.rows(tokens));
+  });
+  for (const Ring& ring : rings) total += ring.bytes_to_grow(tokens);
   return total;
 }
 
-void Sequence::grow(const CacheLayout& layout, Memory& memory, std::int64_t tokens) {
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const LayerLayout& layer = layout.layers[i];
-    allocate_once(layers[i].ring, memory, window_bytes(layer, layers[i]));
-    allocate_once(layers[i].open, memory, open_bytes(layer, layers[i]));
-    layers[i].compressed.grow(groups(layer, length), groups(layer, tokens));
-    layers[i].keys.grow(groups(layer, length), groups(layer, tokens));
-  }
+void Sequence::grow(const CacheLayout& layout, std::int64_t tokens) {
+  if (has_room(tokens)) return;
+  grown_ = true;
+  for_tables(layout,
+             [&](const TableLayout& table) { tables[table.index].grow(table.rows(length), table.rows(tokens)); });
+  for (Ring& ring : rings) ring.grow(tokens);
 }
 
-void Sequence::settle(const CacheLayout& layout, std::int64_t tokens) {
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    layers[i].compressed.settle(groups(layout.layers[i], tokens));
-    layers[i].keys.settle(groups(layout.layers[i], tokens));
-  }
-  if (tokens == 0) drop_rings();
+void Sequence::settle(const CacheLayout& layout) {
+  if (!grown_) return;
+  grown_ = false;
+  for_tables(layout, [&](const TableLayout& table) { tables[table.index].settle(table.rows(length)); });
+  for (Ring& ring : rings) ring.settle();
+  room_ = find_room(layout);
 }
 
-void Sequence::shrink(const CacheLayout& layout, std::int64_t tokens) {
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    layers[i].compressed.shrink(groups(layout.layers[i], tokens));
-    layers[i].keys.shrink(groups(layout.layers[i], tokens));
-  }
-  if (tokens == 0) drop_rings();
-}
-
-void Sequence::drop_rings() {
-  for (LayerCache& layer : layers) {
-    layer.ring.reset();
-    layer.open.reset();
-  }
+std::int64_t Sequence::find_room(const CacheLayout& layout) const {
+  std::int64_t room = std::numeric_limits<std::int64_t>::max();
+  for_tables(layout, [&](const TableLayout& table) {
+    const std::int64_t rows = tables[table.index].room(table.rows(length));
+    room = std::min(room, (rows + 1) * table.ratio - 1);
+  });
+  for (const Ring& ring : rings) room = std::min(room, ring.room());
+  return room;
 }
 
 bool Sequence::can_restore(const CacheLayout& layout, std::int64_t earlier) const {
   if (earlier < 0 || earlier > length) return false;
   if (earlier == length || earlier == 0) return true;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const LayerLayout& layer = layout.layers[i];
-    // The next token sees its own row and window - 1 before it.
-    if (layer.window > 0 && std::max<std::int64_t>(0, earlier - layer.window + 1) < reached - layers[i].ring_rows) {
-      return false;
-    }
-    const std::int64_t waiting = layer.ratio > 1 ? earlier % layer.ratio : 0;
-    if (waiting > 0 && earlier - waiting < reached - layers[i].open_rows) return false;
-  }
-  return true;
+  bool held = true;
+  for_rings(layout, [&](const RingLayout& ring) {
+    held = held && (ring.needs(earlier) == 0 || rings[ring.index].holds(earlier - ring.needs(earlier)));
+  });
+  return held;
+}
+
+/// No length from 1 to below this one can be restored.
+std::int64_t Sequence::lowest_restorable(const CacheLayout& layout) const {
+  std::int64_t lowest = 1;
+  for_rings(layout, [&](const RingLayout& ring) {
+    const std::int64_t first = rings[ring.index].first();
+    if (first > 0 && ring.recent > 0) lowest = std::max(lowest, first + ring.recent);
+  });
+  return lowest;
 }
 
 std::vector<LengthRange> Sequence::restorable(const CacheLayout& layout) const {
   if (!layout.has_rings()) return {{0, length}};
-  // No length that is more than a ring behind can be restored, but 0.
-  std::int64_t lowest = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layout.layers[i].window > 0) lowest = std::max(lowest, reached - layers[i].ring_rows);
-  }
   std::vector<LengthRange> ranges = {{0, 0}};
-  for (std::int64_t tokens = std::max<std::int64_t>(1, lowest); tokens <= length; ++tokens) {
+  for (std::int64_t tokens = lowest_restorable(layout); tokens <= length; ++tokens) {
     if (!can_restore(layout, tokens)) continue;
     if (ranges.back().last == tokens - 1) {
       ranges.back().last = tokens;
@@ -131,34 +100,18 @@ std::vector<LengthRange> Sequence::restorable(const CacheLayout& layout) const {
   return ranges;
 }
 
-Sequence Sequence::fork(const CacheLayout& layout, Memory& memory, std::int64_t tokens) const {
-  Sequence child;
-  child.length = tokens;
-  child.reached = tokens > 0 ? reached : 0;
-  for (const LayerCache& layer : layers) {
-    child.layers.push_back({copy(layer.ring, memory), layer.ring_rows, layer.compressed, layer.keys,
-                            copy(layer.open, memory), layer.open_rows});
-  }
-  child.shrink(layout, tokens);
+Sequence Sequence::fork(const CacheLayout& layout, std::int64_t tokens) {
+  Sequence child = *this;
+  child.truncate(layout, tokens);
+  room_ = child.room_ = 0;
   return child;
 }
 
 void Sequence::truncate(const CacheLayout& layout, std::int64_t tokens) {
-  // On copies first: giving up pages that are shared may need memory, and must not stop half way.
-  std::vector<std::pair<PageTable, PageTable>> tables;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const std::int64_t rows = groups(layout.layers[i], tokens);
-    tables.emplace_back(layers[i].compressed, layers[i].keys);
-    tables.back().first.shrink(rows);
-    tables.back().second.shrink(rows);
-  }
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    std::tie(layers[i].compressed, layers[i].keys) = std::move(tables[i]);
-  }
+  for_tables(layout, [&](const TableLayout& table) { tables[table.index].shrink(table.rows(tokens)); });
+  for (Ring& ring : rings) ring.truncate(tokens);
   length = tokens;
-  if (tokens > 0) return;
-  reached = 0;
-  drop_rings();
+  room_ = 0;
 }
 
 }  // namespace skim

@@ -21,48 +21,6 @@ constexpr std::string_view kFormat = "skim-sequence/1";
 
 using Pieces = std::vector<std::span<const std::byte>>;
 
-/// Kinds of rows of one layer, in the order in which they are saved.
-enum class Part { rows, keys, window, open };
-constexpr Part kParts[] = {Part::rows, Part::keys, Part::window, Part::open};
-
-std::string_view part_name(Part part) {
-  switch (part) {
-    case Part::rows:
-      return "rows";
-    case Part::keys:
-      return "keys";
-    case Part::window:
-      return "window";
-    case Part::open:
-      return "open";
-  }
-  return "";
-}
-
-std::int64_t row_bytes(const LayerLayout& layout, Part part) {
-  switch (part) {
-    case Part::rows:
-      return layout.ratio > 0 ? layout.compressed_row.bytes() : 0;
-    case Part::keys:
-      return layout.ratio > 0 ? layout.key_row.bytes() : 0;
-    case Part::window:
-      return layout.window > 0 ? layout.window_row.bytes() : 0;
-    case Part::open:
-      return layout.ratio > 1 ? layout.open_row_bytes() : 0;
-  }
-  return 0;
-}
-
-/// Tokens that a ring of `slots` still holds. Those that the next token `needs` are among them even if the sequence was
-/// longer before: they were written since.
-std::int64_t held(const Sequence& sequence, std::int64_t slots, std::int64_t needs) {
-  return std::max(needs, sequence.length - std::clamp<std::int64_t>(sequence.reached - slots, 0, sequence.length));
-}
-
-std::int64_t window_needs(const LayerLayout& layout, std::int64_t length) {
-  return std::min(length, layout.window - 1);
-}
-
 Pieces paged_pieces(const ConstPagedRows& rows, std::int64_t count) {
   Pieces pieces;
   for (std::int64_t first = 0; first < count; first += rows.rows_per_page) {
@@ -72,34 +30,41 @@ Pieces paged_pieces(const ConstPagedRows& rows, std::int64_t count) {
   return pieces;
 }
 
-/// The last `count` tokens of a ring, oldest first.
-Pieces ring_pieces(const std::byte* ring, std::int64_t slots, std::int64_t bytes, std::int64_t length,
-                   std::int64_t count) {
+/// Everything that a ring holds of a sequence of `length` tokens, oldest first.
+Pieces ring_pieces(const Ring& ring, std::int64_t length) {
   Pieces pieces;
-  for (std::int64_t position = length - count; position < length; ++position) {
-    pieces.push_back({ring + position % slots * bytes, static_cast<std::size_t>(bytes)});
+  for (std::int64_t position = ring.first(); position < length; ++position) {
+    pieces.push_back({ring.row(position), static_cast<std::size_t>(ring.row_bytes())});
   }
   return pieces;
 }
 
-Pieces pieces_of(const Sequence& sequence, const LayerLayout& layout, const LayerCache& cache, Part part) {
-  const std::int64_t bytes = row_bytes(layout, part);
-  switch (part) {
-    case Part::rows:
-      return paged_pieces(cache.compressed.rows(), sequence.length / layout.ratio);
-    case Part::keys:
-      return paged_pieces(cache.keys.rows(), sequence.length / layout.ratio);
-    case Part::window:
-      return ring_pieces(cache.ring.data(), cache.ring_rows, bytes, sequence.length,
-                         held(sequence, cache.ring_rows, window_needs(layout, sequence.length)));
-    case Part::open:
-      return ring_pieces(cache.open.data(), cache.open_rows, bytes, sequence.length,
-                         held(sequence, cache.open_rows, sequence.length % layout.ratio));
-  }
-  return {};
+/// Rows of one kind of one layer, as a file has them: a tensor of bytes [rows, row_bytes].
+struct SavedRows {
+  std::string name;
+  std::int64_t row_bytes = 0;
+  std::int64_t fewest = 0, most = 0;  ///< Rows that a sequence of a given length may have saved.
+};
+
+SavedRows saved_rows(int layer, const TableLayout& table, std::int64_t length) {
+  const std::int64_t rows = table.rows(length);
+  return {fmt::format("layer.{}.{}", layer, table.name), table.row.bytes(), rows, rows};
 }
 
-std::string tensor_name(int layer, Part part) { return fmt::format("layer.{}.{}", layer, part_name(part)); }
+/// At least what the next token needs; more only serves rolling back.
+SavedRows saved_rows(int layer, const RingLayout& ring, std::int64_t length) {
+  return {fmt::format("layer.{}.{}", layer, ring.name), ring.row_bytes, ring.needs(length), length};
+}
+
+/// In the order of the file: layer by layer, tables before rings.
+std::vector<SavedRows> all_saved_rows(const CacheLayout& layout, std::int64_t length) {
+  std::vector<SavedRows> all;
+  for (const LayerLayout& layer : layout.layers) {
+    for (const TableLayout& table : layer.tables) all.push_back(saved_rows(layer.layer, table, length));
+    for (const RingLayout& ring : layer.rings) all.push_back(saved_rows(layer.layer, ring, length));
+  }
+  return all;
+}
 
 /// Of all metadata but the checksum itself, and of every tensor in order of its name.
 class Checksum {
@@ -130,20 +95,20 @@ class Loader {
   Sequence load(Memory& memory) {
     check_identity();
     read_length();
+    const std::vector<SavedRows> expected = all_saved_rows(format_.layout, length_);
+    if (file_.tensors().size() != expected.size()) {
+      refuse(fmt::format("{} tensors, expected {}", file_.tensors().size(), expected.size()));
+    }
+    for (const SavedRows& rows : expected) check_rows(rows);
+    check_checksum(expected);
     Sequence sequence(format_.layout, memory, format_.page_rows, format_.limits);
-    sequence.length = sequence.reached = length_;
-    std::size_t expected = 0;
-    for (const LayerLayout& layout : format_.layout.layers) {
-      for (const Part part : kParts) expected += row_bytes(layout, part) > 0 ? 1 : 0;
-    }
-    if (file_.tensors().size() != expected) {
-      refuse(fmt::format("{} tensors, expected {}", file_.tensors().size(), expected));
-    }
-    for (const LayerLayout& layout : format_.layout.layers) check_layer(layout);
-    check_checksum();
+    sequence.length = length_;
     if (length_ == 0) return sequence;
-    for (std::size_t i = 0; i < sequence.layers.size(); ++i) {
-      fill(format_.layout.layers[i], sequence.layers[i], memory, sequence.reached);
+    for (const LayerLayout& layer : format_.layout.layers) {
+      for (const TableLayout& table : layer.tables) map_pages(layer.layer, table, sequence.tables[table.index]);
+      for (const RingLayout& ring : layer.rings) {
+        sequence.rings[ring.index].restore(length_, file_.tensor(saved_rows(layer.layer, ring, length_).name).bytes);
+      }
     }
     return sequence;
   }
@@ -183,74 +148,34 @@ class Loader {
     }
   }
 
-  Tensor tensor(const LayerLayout& layout, Part part) const {
-    const std::string name = tensor_name(layout.layer, part);
-    if (!file_.contains(name)) refuse(fmt::format("no tensor {}", name));
-    return file_.tensor(name);
-  }
-
-  void check_layer(const LayerLayout& layout) const {
-    for (const Part part : kParts) {
-      const std::int64_t bytes = row_bytes(layout, part);
-      if (bytes == 0) continue;
-      // At least what the next token needs; more only serves rolling back.
-      std::int64_t fewest = 0, most = length_;
-      if (part == Part::rows || part == Part::keys) fewest = most = length_ / layout.ratio;
-      if (part == Part::window) fewest = window_needs(layout, length_);
-      if (part == Part::open) fewest = length_ % layout.ratio;
-      const Tensor found = tensor(layout, part);
-      if (found.dtype == DType::u8 && found.shape.size() == 2 && found.shape[1] == bytes && found.shape[0] >= fewest &&
-          found.shape[0] <= most) {
-        continue;
-      }
-      refuse(fmt::format("{} is {} {}, expected U8 [{} to {}, {}]", tensor_name(layout.layer, part),
-                         dtype_name(found.dtype), found.shape_text(), fewest, most, bytes));
+  void check_rows(const SavedRows& rows) const {
+    if (!file_.contains(rows.name)) refuse(fmt::format("no tensor {}", rows.name));
+    const Tensor found = file_.tensor(rows.name);
+    if (found.dtype == DType::u8 && found.shape.size() == 2 && found.shape[1] == rows.row_bytes &&
+        found.shape[0] >= rows.fewest && found.shape[0] <= rows.most) {
+      return;
     }
+    refuse(fmt::format("{} is {} {}, expected U8 [{} to {}, {}]", rows.name, dtype_name(found.dtype),
+                       found.shape_text(), rows.fewest, rows.most, rows.row_bytes));
   }
 
-  void check_checksum() const {
+  void check_checksum(const std::vector<SavedRows>& all) const {
     Checksum checksum(file_.metadata());
-    for (const LayerLayout& layout : format_.layout.layers) {
-      for (const Part part : kParts) {
-        if (row_bytes(layout, part) == 0) continue;
-        const Tensor found = tensor(layout, part);
-        checksum.add(tensor_name(layout.layer, part), found.shape, {found.bytes});
-      }
+    for (const SavedRows& rows : all) {
+      const Tensor found = file_.tensor(rows.name);
+      checksum.add(rows.name, found.shape, {found.bytes});
     }
     require("checksum", checksum.hex(), "the file is damaged");
   }
 
-  void map_pages(const LayerLayout& layout, Part part, PageTable& table) const {
-    const Tensor rows = tensor(layout, part);
-    const auto step = static_cast<std::size_t>(table.page_bytes());
-    for (std::size_t first = 0; first < rows.bytes.size(); first += step) {
+  void map_pages(int layer, const TableLayout& layout, PageTable& table) const {
+    const Tensor saved = file_.tensor(saved_rows(layer, layout, length_).name);
+    const std::int64_t rows = saved.shape[0], step = format_.page_rows;
+    for (std::int64_t first = 0; first < rows; first += step) {
       // Mapped pages are copied before anything is written to them.
-      table.map(const_cast<std::byte*>(rows.bytes.data()) + first, rows.owner);
+      auto* const start = const_cast<std::byte*>(saved.bytes.data()) + first * table.row_bytes();
+      table.map(start, std::min(step, rows - first), saved.owner);
     }
-  }
-
-  /// Puts the saved tokens into a ring, as many as it holds. Returns the length for which such a ring would hold them.
-  std::int64_t fill_ring(const LayerLayout& layout, Part part, Buffer& ring, std::int64_t slots, Memory& memory) const {
-    const std::int64_t bytes = row_bytes(layout, part);
-    if (bytes == 0) return 0;
-    ring = Buffer(memory, slots * bytes);
-    const Tensor saved = tensor(layout, part);
-    const std::int64_t count = std::min(saved.shape[0], slots);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t position = length_ - count + i;
-      std::memcpy(ring.data() + position % slots * bytes, saved.bytes.data() + (saved.shape[0] - count + i) * bytes,
-                  static_cast<std::size_t>(bytes));
-    }
-    return count < length_ ? length_ - count + slots : length_;
-  }
-
-  void fill(const LayerLayout& layout, LayerCache& cache, Memory& memory, std::int64_t& reached) const {
-    if (layout.ratio > 0) {
-      map_pages(layout, Part::rows, cache.compressed);
-      map_pages(layout, Part::keys, cache.keys);
-    }
-    reached = std::max(reached, fill_ring(layout, Part::window, cache.ring, cache.ring_rows, memory));
-    reached = std::max(reached, fill_ring(layout, Part::open, cache.open, cache.open_rows, memory));
   }
 
   const SequenceFormat& format_;
@@ -268,21 +193,25 @@ void save_sequence(const Sequence& sequence, const SequenceFormat& format, const
                                                  {"yarn", format.yarn() ? "on" : "off"},
                                                  {"tokens", std::to_string(sequence.length)}};
   std::vector<TensorToWrite> tensors;
-  Checksum checksum(metadata);
-  for (std::size_t i = 0; i < sequence.layers.size(); ++i) {
-    const LayerLayout& layout = format.layout.layers[i];
-    for (const Part part : kParts) {
-      const std::int64_t bytes = row_bytes(layout, part);
-      if (bytes == 0) continue;
-      TensorToWrite tensor{tensor_name(layout.layer, part), DType::u8, {0, bytes}, {}};
-      if (sequence.length > 0) tensor.pieces = pieces_of(sequence, layout, sequence.layers[i], part);
-      for (const std::span<const std::byte> piece : tensor.pieces) {
-        tensor.shape[0] += static_cast<std::int64_t>(piece.size()) / bytes;
-      }
-      checksum.add(tensor.name, tensor.shape, tensor.pieces);
-      tensors.push_back(std::move(tensor));
+  const auto add = [&](const SavedRows& rows, Pieces pieces) {
+    TensorToWrite tensor{rows.name, DType::u8, {0, rows.row_bytes}, {}};
+    tensor.pieces = std::move(pieces);
+    for (const std::span<const std::byte> piece : tensor.pieces) {
+      tensor.shape[0] += static_cast<std::int64_t>(piece.size()) / rows.row_bytes;
+    }
+    tensors.push_back(std::move(tensor));
+  };
+  for (const LayerLayout& layer : format.layout.layers) {
+    for (const TableLayout& table : layer.tables) {
+      const SavedRows rows = saved_rows(layer.layer, table, sequence.length);
+      add(rows, paged_pieces(sequence.tables[table.index].rows(), rows.most));
+    }
+    for (const RingLayout& ring : layer.rings) {
+      add(saved_rows(layer.layer, ring, sequence.length), ring_pieces(sequence.rings[ring.index], sequence.length));
     }
   }
+  Checksum checksum(metadata);
+  for (const TensorToWrite& tensor : tensors) checksum.add(tensor.name, tensor.shape, tensor.pieces);
   metadata["checksum"] = checksum.hex();
   write_safetensors(path, tensors, metadata);
 }

@@ -166,15 +166,12 @@ TEST(Fault74, ViewsOfMoreThanTwoToThe31ElementsAreAddressed) {
 TEST(Fault74, SizesOfTheLargestLayoutsFit) {
   const RowLayout row{RowFormat::fp8_e8m0, 1 << 24};
   EXPECT_EQ(row.bytes(), (std::int64_t{1} << 24) + (std::int64_t{1} << 19));
-  LayerLayout layout;
-  layout.window = 1 << 24;
-  layout.window_row = row;
-  layout.ratio = 4096;
-  layout.open_floats = std::int64_t{2} << 24;
-  EXPECT_EQ(layout.ring_rows({std::int64_t{1} << 30, 0}) * layout.window_row.bytes(),
-            (std::int64_t{1} << 24) * row.bytes());
-  EXPECT_EQ(layout.open_rows({std::int64_t{1} << 30, 0}) * layout.open_row_bytes(),
-            std::int64_t{4095} * (std::int64_t{2} << 24) * 4);
+  const RingLayout window{
+      .name = kWindow, .row_bytes = row.bytes(), .row = row, .recent = (1 << 24) - 1, .period = 1, .kept = 1 << 24};
+  const Ring ring(host_memory(), window.row_bytes, window.most_slots({std::int64_t{1} << 30, 0}));
+  EXPECT_EQ(ring.bytes_to_grow(std::int64_t{1} << 30), (std::int64_t{1} << 24) * row.bytes());
+  const PageTable table(host_memory(), row.bytes(), 1 << 20);
+  EXPECT_EQ(table.bytes_for(std::int64_t{1} << 31), (std::int64_t{1} << 31) * row.bytes());
   const std::array<std::int32_t, 2> blocks{0, (1 << 28) - 1};
   const IndexRange range{std::int64_t{1} << 31, true, blocks, 8};
   EXPECT_EQ(range.position(15), (std::int64_t{1} << 31) - 1);

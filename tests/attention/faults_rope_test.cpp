@@ -234,16 +234,16 @@ struct LastQuery {
     std::memcpy(sink.data(), tensor.bytes.data(), tensor.bytes.size());
 
     const KvCache::Impl& impl = Access::impl(stack.cache());
-    const LayerLayout& layout = impl.layout->layers[0];
-    const LayerCache& layer = impl.sequences.at(stack.id("a").value).layers[0];
+    const RingLayout& window = impl.layout->layers[0].ring(kWindow);
+    const TableLayout& rows = impl.layout->layers[0].table(kRows);
+    const Sequence& sequence = impl.sequences.at(stack.id("a").value);
     got.resize(shown.size());
-    const AttendShape shape{config.n_heads,       head_dim, head_dim, scale, sink.data(), layout.window_row,
-                            layout.compressed_row};
+    const AttendShape shape{config.n_heads, head_dim, head_dim, scale, sink.data(), window.row, rows.row};
     const AttendQuery wanted{query.data(),
-                             {layer.ring.data(), layout.window, nullptr, 1 << 20, layout.window_row.bytes()},
+                             {sequence.rings[window.index].data(), window.kept, nullptr, 1 << 20, window.row_bytes},
                              13,
                              8,
-                             layer.compressed.rows(),
+                             sequence.tables[rows.index].rows(),
                              selected,
                              got.data()};
     Context context(1);

@@ -1,5 +1,5 @@
 // Claims: sequences that share a beginning are, whatever becomes of either, in every bit what they would be alone; what
-// they share is held once, and forking costs the rings, however long the beginning is.
+// they share is held once, and forking costs nothing, however long the beginning is.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -25,11 +25,11 @@ std::vector<std::int64_t> lengths(const std::vector<LengthRange>& ranges) {
   return all;
 }
 
-/// Two pages of every layer that has compressed rows: what the first to go on in a shared page pays at most.
+/// A page of every table: what the first to go on in a shared page pays at most, besides rings of its own.
 std::int64_t one_page_per_table(const KvCache& cache, const CacheOptions& options) {
   std::int64_t bytes = 0;
   for (const LayerLayout& layer : Access::impl(cache).layout->layers) {
-    if (layer.ratio > 0) bytes += options.page_rows * (layer.compressed_row.bytes() + layer.key_row.bytes());
+    for (const TableLayout& table : layer.tables) bytes += options.page_rows * table.row.bytes();
   }
   return bytes;
 }
@@ -131,10 +131,11 @@ TEST_P(Fork, OnlyTheFirstToGoOnCopiesAPage) {
   const std::int64_t alone = stack_.cache().bytes();
   stack_.fork("a", "b", 21);
   const std::int64_t shared = stack_.cache().bytes();
-  EXPECT_EQ(shared - alone, cache_cost(model_.config(), model_.layers(), 5).bytes_fixed);
+  EXPECT_EQ(shared, alone);
+  const std::int64_t rings = cache_cost(model_.config(), model_.layers(), 5).bytes_fixed;
   stack_.feed({{"b", 1}});
-  EXPECT_LE(stack_.cache().bytes() - shared, one_page_per_table(stack_.cache(), options()));
   const std::int64_t parted = stack_.cache().bytes();
+  EXPECT_LE(parted - shared, rings + one_page_per_table(stack_.cache(), options()));
   stack_.feed({{"a", 1}});
   EXPECT_LE(stack_.cache().bytes(), parted + one_page_per_table(stack_.cache(), options()));
   stack_.feed({{"a", 19}, {"b", 19}});
@@ -172,10 +173,10 @@ TEST(ForkCost, DoesNotDependOnTheLengthThatIsShared) {
       stack.feed({{"a", tokens}});
       const std::int64_t alone = stack.cache().bytes();
       stack.fork("a", "b", tokens);
-      EXPECT_EQ(stack.cache().bytes() - alone, cache_cost(model.config(), model.layers(), 5).bytes_fixed) << tokens;
-      const std::int64_t shared = stack.cache().bytes();
+      EXPECT_EQ(stack.cache().bytes(), alone) << tokens;
+      const std::int64_t rings = cache_cost(model.config(), model.layers(), 5).bytes_fixed;
       stack.feed({{"b", 2}});
-      EXPECT_LE(stack.cache().bytes() - shared, one_page_per_table(stack.cache(), options())) << tokens;
+      EXPECT_LE(stack.cache().bytes() - alone, rings + one_page_per_table(stack.cache(), options())) << tokens;
       if (tokens > 64) continue;
       EXPECT_EQ(stack.difference_from_alone("b"), "");
     }
@@ -187,15 +188,18 @@ TEST(ForkCost, GrowingInAPageOfItsOwnCopiesNothing) {
   CacheOptions limited = options();
   Stack measure(model, limited);
   measure.add("a");
-  measure.feed({{"a", 9}});  // two rows into the third page
-  limited.max_bytes = measure.cache().bytes();
+  measure.feed({{"a", 5}});  // one row into the second page
+  {
+    const Batch batch = measure.cache().begin({{measure.id("a"), 4}});  // two rows into the third
+    limited.max_bytes = measure.cache().bytes();
+  }
   Stack stack(model, limited);
   stack.add("a");
   stack.feed({{"a", 5}});
   const SequenceId id = stack.id("a");
-  const std::byte* const page = Access::impl(stack.cache()).sequences.at(id.value).layers[0].keys.rows().row(4);
+  const std::byte* const page = Access::impl(stack.cache()).sequences.at(id.value).tables[1].rows().row(4);
   stack.feed({{"a", 4}});
-  EXPECT_EQ(Access::impl(stack.cache()).sequences.at(id.value).layers[0].keys.rows().row(4), page);
+  EXPECT_EQ(Access::impl(stack.cache()).sequences.at(id.value).tables[1].rows().row(4), page);
 }
 
 TEST(ForkPages, MoreThanAChunkOfPagesAreShared) {
@@ -255,20 +259,20 @@ TEST_F(ForkRefusal, OfWhatDoesNotExist) {
 }
 
 TEST_F(ForkRefusal, BeyondTheLimitsOfTheCache) {
-  KvCache unlimited(model_, options());
-  feed(unlimited, unlimited.add(), 10);
-  const std::int64_t bytes = unlimited.bytes();
-  const std::int64_t need = bytes + cache_cost(model_.config(), model_.layers()).bytes_fixed;
   CacheOptions limited = options();
   limited.max_sequences = 2;
-  limited.max_bytes = need - 1;
+  limited.max_bytes = cache_cost(model_.config(), model_.layers(), limited).bytes_at(10);
   KvCache cache(model_, limited);
   const SequenceId id = cache.add();
   feed(cache, id, 10);
-  EXPECT_TRUE(refuses([&] { cache.fork(id); }, ErrorCode::limit_exceeded,
-                      {"max_bytes is " + std::to_string(need - 1), std::to_string(need)}));
+  const std::int64_t bytes = cache.bytes();
+  const SequenceId child = cache.fork(id);  // takes nothing until it goes on
   EXPECT_EQ(cache.bytes(), bytes);
-  cache.fork(id, 0);
+  EXPECT_TRUE(refuses(
+      [&] {
+        cache.begin({{child, 1}});
+      },
+      ErrorCode::limit_exceeded, {"max_bytes is " + std::to_string(limited.max_bytes)}));
   EXPECT_TRUE(refuses([&] { cache.fork(id, 0); }, ErrorCode::limit_exceeded, {"max_sequences is 2", "3"}));
   EXPECT_EQ(cache.bytes(), bytes);
 }

@@ -69,18 +69,14 @@ std::vector<std::byte> state_bytes(const KvCache& cache, SequenceId id) {
   std::vector<std::byte> bytes;
   append(bytes, &sequence.length, sizeof(sequence.length));
   if (sequence.length == 0) return bytes;
-  for (std::size_t i = 0; i < sequence.layers.size(); ++i) {
-    const LayerLayout& layout = impl.layout->layers[i];
-    const LayerCache& layer = sequence.layers[i];
-    // The next token sees its own row and window - 1 before it.
-    for (std::int64_t p = std::max<std::int64_t>(0, sequence.length - layout.window + 1); p < sequence.length; ++p) {
-      append(bytes, layer.ring.data() + p % layer.ring_rows * layout.window_row.bytes(), layout.window_row.bytes());
+  for (const LayerLayout& layer : impl.layout->layers) {
+    for (const TableLayout& table : layer.tables) {
+      append_rows(bytes, sequence.tables[table.index].rows(), table.rows(sequence.length));
     }
-    if (layout.ratio == 0) continue;
-    append_rows(bytes, layer.compressed.rows(), sequence.length / layout.ratio);
-    append_rows(bytes, layer.keys.rows(), sequence.length / layout.ratio);
-    for (std::int64_t p = sequence.length - sequence.length % layout.ratio; p < sequence.length; ++p) {
-      append(bytes, layer.open.data() + p % layer.open_rows * layout.open_row_bytes(), layout.open_row_bytes());
+    for (const RingLayout& ring : layer.rings) {
+      for (std::int64_t p = sequence.length - ring.needs(sequence.length); p < sequence.length; ++p) {
+        append(bytes, sequence.rings[ring.index].row(p), ring.row_bytes);
+      }
     }
   }
   return bytes;

@@ -201,6 +201,14 @@ TEST(Fault35, SequencesShareNoStateBeyondWhatTheyHaveInCommon) {
   for (const char* name : {"a", "b"}) EXPECT_EQ(stack.difference_from_alone(name), "") << name;
 }
 
+TEST(Restorable, NeedsTheWindowAndTheUnfinishedGroup) {
+  const Model model(Checkpoint::synthetic(one_layer(2)));  // window 8: the example of KvCache::restorable
+  Stack stack(model, options(2));
+  stack.add("a");
+  stack.feed({{"a", 40}});
+  EXPECT_EQ(stack.cache().restorable(stack.id("a")), (std::vector<LengthRange>{{0, 0}, {38, 40}}));
+}
+
 TEST(Restorable, ShrinksByWhatWasTakenBack) {
   const Model model(Checkpoint::synthetic(one_layer(0)));  // window 8, no groups
   Stack stack(model, options(6));

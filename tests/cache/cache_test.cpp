@@ -6,7 +6,9 @@
 #include <limits>
 #include <numeric>
 
+#include "base/access.hpp"
 #include "cache/cache_fixture.hpp"
+#include "cache/cache_impl.hpp"
 #include "named_v32.hpp"
 #include "named_v41.hpp"
 
@@ -15,23 +17,9 @@ namespace {
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 
-/// What pages of a sequence should take, from the configuration alone.
-std::int64_t page_bytes(const V41Config& config, const std::vector<int>& layers, std::int64_t tokens,
-                        std::int64_t page_rows) {
-  std::int64_t total = 0;
-  for (const int layer : layers) {
-    if (layer_role(config, layer).role != Role::full) continue;
-    const std::int64_t pages = (tokens / config.ratio(layer) + page_rows - 1) / page_rows;
-    const std::int64_t row =
-        config.head_dim / 2 + config.head_dim / 16 + config.index_head_dim / 2 + config.index_head_dim / 32;
-    total += pages * page_rows * row;
-  }
-  return total;
-}
-
 TEST_F(Cache, EveryByteIsAccountedFor) {
   KvCache cache(model_, options());
-  const std::int64_t fixed = cache_cost(model_.config(), model_.layers()).bytes_fixed;
+  const CacheCost cost = cache_cost(model_.config(), model_.layers(), options());
   const SequenceId id = cache.add(), other = cache.add();
   EXPECT_EQ(cache.bytes(), 0);
   std::int64_t length = 0;
@@ -39,25 +27,58 @@ TEST_F(Cache, EveryByteIsAccountedFor) {
     feed(cache, id, tokens);
     length += tokens;
     EXPECT_EQ(cache.length(id), length);
-    EXPECT_EQ(cache.bytes(), fixed + page_bytes(as_v41(model_.config()), model_.layers(), length, 16))
-        << length << " tokens";
+    EXPECT_EQ(cache.bytes(), cost.bytes_at(length)) << length << " tokens";
   }
   const std::int64_t alone = cache.bytes();
   feed(cache, other, 40);
-  EXPECT_EQ(cache.bytes(), alone + fixed + page_bytes(as_v41(model_.config()), model_.layers(), 40, 16));
+  EXPECT_EQ(cache.bytes(), alone + cost.bytes_at(40));
   cache.remove(id);
-  EXPECT_EQ(cache.bytes(), fixed + page_bytes(as_v41(model_.config()), model_.layers(), 40, 16));
+  EXPECT_EQ(cache.bytes(), cost.bytes_at(40));
   cache.remove(other);
   EXPECT_EQ(cache.bytes(), 0);
 }
 
-TEST_F(Cache, WithPagesOfOneRowTheCostIsExact) {
-  CacheOptions single = options();
-  single.page_rows = 1;
-  KvCache cache(model_, single);
-  const SequenceId id = cache.add();
-  feed(cache, id, 100);
-  EXPECT_EQ(cache.bytes(), cache_cost(model_.config(), model_.layers()).bytes_at(100));
+/// Makes room as begin does, and settles as commit does, without the hours of computing that lie between.
+void grow(KvCache& cache, SequenceId id, std::int64_t tokens) {
+  Sequence& sequence = Access::impl(cache).find(id);
+  sequence.grow(*Access::impl(cache).layout, sequence.length + tokens);
+  const std::int64_t start = sequence.length, end = start + tokens;
+  for (Ring& ring : sequence.rings) {
+    std::vector<std::byte> rows(static_cast<std::size_t>(tokens * ring.row_bytes()));
+    ring.commit(start, end, {rows.data(), start, ring.row_bytes()});
+  }
+  sequence.length = end;
+  sequence.settle(*Access::impl(cache).layout);
+}
+
+// FAULTS 126
+TEST(Fault126, TheCostIsWhatIsAllocatedForOneTokenToAHundredThousand) {
+  for (const std::string& name : {std::string("tiny"), std::string("v32_tiny")}) {
+    const Model model = small_model({"portable", name});
+    for (const std::int64_t page_rows : {1, 3, 16, 256}) {
+      for (const std::int64_t rollback : {0, 5, 1000}) {
+        SCOPED_TRACE(testing::Message() << name << " page_rows " << page_rows << " rollback " << rollback);
+        const CacheOptions options{.max_tokens = 100'000, .rollback = rollback, .page_rows = page_rows, .threads = 1};
+        const CacheCost cost = cache_cost(model.config(), model.layers(), options);
+        KvCache cache(model, options);
+        const SequenceId id = cache.add();
+        for (std::int64_t length = 0; length < 100'000;) {
+          const std::int64_t tokens = std::min(length < 600 ? 1 : 1 + length / 7, 100'000 - length);
+          grow(cache, id, tokens);
+          length += tokens;
+          ASSERT_EQ(cache.bytes(), cost.bytes_at(length)) << length << " tokens";
+        }
+      }
+    }
+  }
+}
+
+TEST(Fault126, AShortChatIsCheap) {
+  std::vector<int> layers(61);
+  std::iota(layers.begin(), layers.end(), 0);
+  const CacheCost cost = cache_cost(named_v32("v32"), layers);
+  EXPECT_EQ(cost.bytes_at(1), 61 * 788);  // 48 KB: one latent row and one index key a layer
+  EXPECT_LE(cost.bytes_at(100), 2 * 100 * 61 * 788);
 }
 
 TEST(CacheCost, TheReleasedModelTakes890BytesPerToken) {
@@ -69,7 +90,8 @@ TEST(CacheCost, TheReleasedModelTakes890BytesPerToken) {
   // 40 rings of 128 rows of 512 codes and 16 scales; 3 sources of ratio 2 keep one open token of 2 x 512 floats.
   EXPECT_EQ(cost.bytes_fixed, 40 * 128 * 528 + 3 * 2 * 512 * 4);
   EXPECT_EQ(cost.bytes_at(1'048'576), 933'232'640 + cost.bytes_fixed);
-  EXPECT_EQ(cost.bytes_at(0), cost.bytes_fixed);
+  EXPECT_EQ(cost.bytes_at(0), 0);
+  EXPECT_EQ(cost.bytes_at(kHuge), std::int64_t{1} << 62);
   EXPECT_TRUE(refuses([&] { cache_cost(config, std::array{43}); }, ErrorCode::invalid_argument, {"43"}));
   EXPECT_TRUE(refuses([&] { cache_cost(config, std::array{-1}); }, ErrorCode::invalid_argument, {"-1"}));
 }
@@ -82,7 +104,7 @@ TEST(CacheCost, V32Takes788BytesPerTokenAndLayer) {
     const CacheCost cost = cache_cost(named_v32("v32"), layers);
     EXPECT_EQ(cost.bytes_per_token, 788 * count);
     EXPECT_EQ(cost.bytes_fixed, 0);
-    EXPECT_EQ(cost.bytes_at(1000), 788'000 * count);
+    EXPECT_EQ(cost.bytes_at(1000), 788 * 1024 * count);  // in pages of 256 rows
   }
 }
 
@@ -133,8 +155,7 @@ TEST_F(Cache, BeyondMaxTokensNothingChanges) {
 }
 
 TEST_F(Cache, BeyondMaxBytesNothingChanges) {
-  const std::int64_t need = cache_cost(model_.config(), model_.layers()).bytes_fixed +
-                            page_bytes(as_v41(model_.config()), model_.layers(), 100, 16);
+  const std::int64_t need = cache_cost(model_.config(), model_.layers(), options()).bytes_at(100);
   for (const std::int64_t limit : {need - 1, need}) {
     CacheOptions limited = options();
     limited.max_bytes = limit;
@@ -160,8 +181,7 @@ TEST_F(Cache, BeyondMaxBytesNothingChanges) {
 }
 
 TEST_F(Cache, AnOpenBatchTakesNoMoreThanItWasAdmittedFor) {
-  const std::int64_t need = cache_cost(model_.config(), model_.layers()).bytes_fixed +
-                            page_bytes(as_v41(model_.config()), model_.layers(), 100, 16);
+  const std::int64_t need = cache_cost(model_.config(), model_.layers(), options()).bytes_at(100);
   CacheOptions limited = options();
   limited.max_bytes = need;
   KvCache cache(model_, limited);

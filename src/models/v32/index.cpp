@@ -42,11 +42,11 @@ void append_keys(const Call& call, const Tile& tile, View<const bf16, 2> x, View
   call.kernels.layer_norm(call.context(), raw, call.weights.index_k_norm.data(), call.weights.index_k_bias.data(), kEps,
                           keys);
   transform(call, keys, angles);
-  const RowLayout layout = call.layout().key_row;
+  const RowLayout layout = call.layout().table(kKeys).row;
   const std::vector<ClosedGroups> closed = closed_groups(call, tile);
-  append_rows(call, &LayerCache::keys, layout, closed, keys);
+  append_rows(call, kKeys, closed, keys);
   if (!call.traces("index_k_new") && !call.traces("index_k_scale_new")) return;
-  const std::vector<const std::byte*> packed = packed_rows(call, &LayerCache::keys, closed);
+  const std::vector<const std::byte*> packed = packed_rows(call, kKeys, closed);
   call.show("index_k_new", tile, code_values(call, layout, packed));
   call.show("index_k_scale_new", tile, scales(call, layout, packed));
 }
@@ -80,7 +80,7 @@ void select_positions(const Call& call, const Tile& tile, View<const bf16, 2> x,
   append_keys(call, tile, x, angles);
   const View<bf16, 2> queries = call.project(qr, call.weights.index_wq_b);
   transform(call, queries, angles);
-  IndexInput input = pack_queries(call, {call.config.index_n_heads, call.layout().key_row}, queries);
+  IndexInput input = pack_queries(call, {call.config.index_n_heads, call.layout().table(kKeys).row}, queries);
   if (call.traces("index_q")) {
     const View<const bf16, 2> codes = code_values(call, input.shape.layout, query_rows(input, tile.rows));
     call.show("index_q", tile, View<const bf16, 2>(codes.data, queries.shape));

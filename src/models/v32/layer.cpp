@@ -44,9 +44,9 @@ void append_latents(const Call& call, const Tile& tile, View<const bf16, 2> x, V
   copy(columns(raw, c.kv_lora_rank, c.qk_rope_head_dim), columns(rows, c.kv_lora_rank, c.qk_rope_head_dim));
   call.rotate(rows, latent_row_width(c), angles);
   const std::vector<ClosedGroups> closed = closed_groups(call, tile);
-  append_rows(call, &LayerCache::compressed, call.layout().compressed_row, closed, rows);
+  append_rows(call, kRows, closed, rows);
   if (!call.traces("kv_new") && !call.traces("k_pe_new")) return;
-  const View<const bf16, 2> stored = stored_rows(call, &LayerCache::compressed, call.layout().compressed_row, closed);
+  const View<const bf16, 2> stored = stored_rows(call, kRows, closed);
   show_groups(call, "kv_new", closed, columns(stored, 0, c.kv_lora_rank));
   show_groups(call, "k_pe_new", closed, columns(stored, c.kv_lora_rank, c.qk_rope_head_dim));
 }

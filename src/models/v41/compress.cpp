@@ -1,5 +1,4 @@
 // Latents of closed groups, their index keys and compressed rows: docs/v41.md, step 3.
-#include <algorithm>
 #include <cstring>
 
 #include "attention/cache_rows.hpp"
@@ -20,10 +19,11 @@ void copy_row(View<const float, 2> from, std::int64_t row, float* to) {
 GroupInput gather(const Call& call, const TilePiece& piece, View<const float, 2> kv, View<const float, 2> score) {
   const std::int64_t width = call.config.head_dim;
   const std::int64_t waiting = piece.position % call.role.ratio;
+  const RingLayout& ring = call.layout().ring(kOpen);
   GroupInput input{call.arena().tensor<float, 2>({waiting + piece.rows, width}),
                    call.arena().tensor<float, 2>({waiting + piece.rows, width})};
   for (std::int64_t i = 0; i < waiting; ++i) {
-    const float* row = piece.sequence->open_row(call.layout(), call.slot, piece.position - waiting + i);
+    const auto* row = reinterpret_cast<const float*>(call.ring_row(piece, ring, piece.position - waiting + i));
     copy_row({row, {1, width}}, 0, input.kv.row(i));
     copy_row({row + width, {1, width}}, 0, input.score.row(i));
   }
@@ -34,12 +34,11 @@ GroupInput gather(const Call& call, const TilePiece& piece, View<const float, 2>
   return input;
 }
 
-/// The last rows wait in the batch: for the next tile, and for wherever the accepted tokens end.
+/// Rows wait in the batch: for the next tile, and for wherever the accepted tokens end.
 void keep_open(const Call& call, const TilePiece& piece, View<const float, 2> kv, View<const float, 2> score) {
   const std::int64_t width = call.config.head_dim;
-  const std::int64_t first = std::max<std::int64_t>(0, piece.rows - piece.sequence->layers[call.slot].open_rows);
-  for (std::int64_t i = first; i < piece.rows; ++i) {
-    float* row = piece.sequence->open_row(call.layout(), call.slot, piece.position + i);
+  auto* row = reinterpret_cast<float*>(call.stage(piece, call.layout().ring(kOpen)));
+  for (std::int64_t i = 0; i < piece.rows; ++i, row += 2 * width) {
     copy_row(kv, piece.first_row + i, row);
     copy_row(score, piece.first_row + i, row + width);
   }
@@ -65,12 +64,12 @@ void pool(const Call& call, const Tile& tile, View<const bf16, 2> x, const std::
 }
 
 /// Appends and shows what was stored.
-void append(const Call& call, std::string_view name, PageTable LayerCache::*table, RowLayout layout,
-            const std::vector<ClosedGroups>& closed, View<const bf16, 2> rows) {
-  append_rows(call, table, layout, closed, rows);
+void append(const Call& call, std::string_view name, std::string_view table, const std::vector<ClosedGroups>& closed,
+            View<const bf16, 2> rows) {
+  append_rows(call, table, closed, rows);
   if (!call.traces(name)) return;
   const Arena::Scope scope(call.arena());
-  show_groups(call, name, closed, stored_rows(call, table, layout, closed));
+  show_groups(call, name, closed, stored_rows(call, table, closed));
 }
 
 /// A group is rotated at the position of its first token.
@@ -103,10 +102,10 @@ void compress(const Call& call, const Tile& tile, View<const bf16, 2> x) {
   const View<bf16, 2> key = call.project(latent, NormedProjection{weights.wk, weights.k_norm});
   const View<const float, 3> angles = group_angles(call, closed);
   call.rotate(key, call.config.index_head_dim, angles);
-  append(call, "index_k_new", &LayerCache::keys, call.layout().key_row, closed, key);
+  append(call, "index_k_new", kKeys, closed, key);
 
   call.rotate(latent, call.config.head_dim, angles);
-  append(call, "compress_kv_new", &LayerCache::compressed, call.layout().compressed_row, closed, latent);
+  append(call, "compress_kv_new", kRows, closed, latent);
 }
 
 }  // namespace skim::v41
