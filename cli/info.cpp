@@ -15,6 +15,7 @@
 #include "skim/cache.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/config.hpp"
+#include "skim/config_fields.hpp"
 #include "skim/error.hpp"
 #include "skim/machine.hpp"
 
@@ -91,8 +92,26 @@ void print_layers(const Checkpoint& checkpoint, std::vector<int>& present) {
   fmt::print("{} tensors, {}\n", count, byte_text(static_cast<double>(total)));
 }
 
+/// Every field of the configuration, in lines of at most 120 characters where values allow.
+void print_fields(Config config) {
+  constexpr std::size_t kLineWidth = 120;
+  std::string line = "configuration:";
+  for (const ConfigField& field : config_fields(config)) {
+    const std::string text = fmt::format(" {} {}", field.name, field.text());
+    if (line.size() + text.size() > kLineWidth) {
+      fmt::print("{}\n", line);
+      line = " ";
+    }
+    line += text + ";";
+  }
+  line.back() = '\n';
+  fmt::print("{}", line);
+}
+
 void print_checkpoint(const Checkpoint& checkpoint) {
   fmt::print("{}\n", describe(checkpoint.config()));
+  print_fields(checkpoint.config());
+  for (const std::string& line : checkpoint.assumed()) fmt::print("assumed: {}\n", printable(line));
   std::vector<int> present;
   print_layers(checkpoint, present);
   print_cache_cost(checkpoint.config());

@@ -79,8 +79,7 @@ class Run {
                 .kernels = arguments.kernels,
                 .progress = [this](int layer) { progress_.update(fmt::format("loading layer {}", layer)); }}),
         load_seconds_(seconds_since(start_)),
-        cache_(model_,
-               {.max_tokens = std::max(arguments.context, prefill_ + arguments.decode), .threads = arguments.threads}),
+        cache_(model_, {.max_tokens = context(), .threads = arguments.threads}),
         sequence_(cache_.add()) {
     if (!arguments.output.empty()) {
       const std::int64_t elements = (prefill_ + arguments.decode) * hidden_dim(model_.config());
@@ -115,7 +114,8 @@ class Run {
   void print_table() const {
     fmt::print("{}: {} kernels, loaded in {:.1f} s, weights {}\n", arguments_.model, model_.kernels(), load_seconds_,
                byte_text(static_cast<double>(model_.weight_bytes())));
-    fmt::print("{} tokens prefilled, {} decoded\n\n", prefill_, arguments_.decode);
+    fmt::print("{} tokens prefilled, {} decoded; context {}, {}\n\n", prefill_, arguments_.decode, context(),
+               rotation_text());
     fmt::print("{:>5}  {:<8} {:>5}  {:>9} {:>12}  {:>13} {:>8}  {:>10}\n", "layer", "role", "ratio", "prefill",
                "decode/token", "selected mean", "at last", "cache");
     for (const int layer : model_.layers()) {
@@ -152,6 +152,9 @@ class Run {
                                            {"kernels", model_.kernels()},
                                            {"prefill_tokens", prefill_},
                                            {"decode_tokens", arguments_.decode},
+                                           {"context", context()},
+                                           {"yarn", uses_yarn(model_.config(), context())},
+                                           {"theta", thetas()},
                                            {"load_seconds", load_seconds_},
                                            {"weight_bytes", model_.weight_bytes()},
                                            {"cache_bytes", cache_.bytes()},
@@ -161,6 +164,28 @@ class Run {
   }
 
  private:
+  /// What the cache is made for: as told, else the model's own context; never less than what is run.
+  std::int64_t context() const {
+    const std::int64_t wanted = arguments_.context > 0 ? arguments_.context : max_positions(checkpoint_.config());
+    return std::max(wanted, prefill_ + arguments_.decode);
+  }
+
+  /// Bases of the rotation, by the names of their fields.
+  std::map<std::string, double> thetas() const {
+    std::map<std::string, double> thetas;
+    Config config = checkpoint_.config();
+    for (const ConfigField& field : config_fields(config)) {
+      if (field.name.ends_with("rope_theta")) thetas.emplace(field.name, *std::get<double*>(field.value));
+    }
+    return thetas;
+  }
+
+  std::string rotation_text() const {
+    std::string text;
+    for (const auto& [name, theta] : thetas()) text += fmt::format("{} {}, ", name, theta);
+    return text + (uses_yarn(checkpoint_.config(), context()) ? "YaRN on" : "YaRN off");
+  }
+
   std::vector<int> input_layers() const {
     if (!arguments_.layers.empty()) return arguments_.layers;
     std::vector<int> all(static_cast<std::size_t>(backbone_layers(checkpoint_.config())));
@@ -259,8 +284,8 @@ void add_run(CLI::App& app) {
   command
       ->add_option(
           "--context", arguments->context,
-          "Context the cache is made for, at least as many tokens as are run (the default). V3.2 stretches its "
-          "rotation (YaRN) if this exceeds the context it was trained for, whatever is run")
+          "Context the cache is made for, at least as many tokens as are run; default: the longest the model is made "
+          "for. V3.2 stretches its rotation (YaRN) if this exceeds the context it was trained for, whatever is run")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command->add_option("--input", arguments->input,
                       "Safetensors file with layer.<i>.x for each layer, or x for all: BF16 [tokens, dim], normalized");

@@ -44,6 +44,9 @@ class Checkpoint {
   static Checkpoint synthetic(const Config& config, std::uint64_t seed = 0);
 
   const Config& config() const;
+  /// What config.json leaves out and is assumed, a line each: see parse_config. Nothing for synthetic weights and case
+  /// files, which leave nothing open.
+  const std::vector<std::string>& assumed() const;
   /// Every tensor there is, by name; for synthetic weights, every tensor there would be. Needs all shards, while the
   /// other functions need only those of the tensors they are asked for.
   std::vector<TensorInfo> tensors() const;

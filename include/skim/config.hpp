@@ -12,6 +12,9 @@ namespace skim {
 /// How the weights of a synthetic model are stored. A real checkpoint says so itself, tensor by tensor.
 enum class WeightType { bf16, fp8 };
 
+/// Whether a layer selects for itself or takes over what the nearest earlier full layer selected.
+enum class IndexerType { full, shared };
+
 /// DeepSeek-V4.1 attention (model_type `deepseek_v41`). Field names are those of DeepSeek's inference configuration.
 struct V41Config {
   std::int64_t dim = 0;    ///< Width of the hidden state.
@@ -39,6 +42,7 @@ struct V41Config {
   int candidate_source_layer = -1;  ///< -1: no candidate blocks.
   int candidate_topk_blocks = 0;
   int candidate_block_size = 0;
+  std::int64_t max_positions = 0;            ///< Longest context the model is made for; 0: not said. Bounds nothing.
   WeightType weight_type = WeightType::fp8;  ///< For Checkpoint::synthetic.
 
   int layer_count() const { return n_layers + n_draft_layers; }
@@ -65,10 +69,15 @@ struct V32Config {
   double mscale = 1;                     ///< With YaRN the softmax scale gets (0.1 mscale ln(rope_factor) + 1)^2.
   std::int64_t original_seq_len = 4096;  ///< 0: never YaRN.
   int index_n_heads = 0;
-  int index_head_dim = 0;                    ///< A power of two, at most 128.
-  int index_topk = 0;                        ///< Positions a query attends to.
-  bool ue8m0_scales = true;                  ///< scale_fmt "ue8m0": scales of quantized activations are powers of two.
-  WeightType weight_type = WeightType::fp8;  ///< For Checkpoint::synthetic.
+  int index_head_dim = 0;               ///< A power of two, at most 128.
+  int index_topk = 0;                   ///< Positions a query attends to.
+  bool ue8m0_scales = true;             ///< scale_fmt "ue8m0": scales of quantized activations are powers of two.
+  bool index_rope_interleaved = false;  ///< Index vectors are rotated in adjacent pairs, not in halves.
+  bool index_hadamard = true;           ///< Index vectors go through a Hadamard transform.
+  bool latent_fp8 = true;               ///< Latents go through fp8.
+  std::vector<IndexerType> indexer_types = {};  ///< One per backbone layer; empty: all full.
+  std::int64_t max_positions = 0;               ///< Longest context the model is made for; 0: not said. Bounds nothing.
+  WeightType weight_type = WeightType::fp8;     ///< For Checkpoint::synthetic.
 
   int layer_count() const { return n_layers + n_draft_layers; }
   /// Whether a context of `max_tokens` is beyond what the plain rotation was trained for.
@@ -84,15 +93,20 @@ std::string_view model_type(const Config& config);
 /// Width of the hidden state.
 std::int64_t hidden_dim(const Config& config);
 int backbone_layers(const Config& config);
-int layer_count(const Config& config);  ///< Draft layers included.
+int layer_count(const Config& config);             ///< Draft layers included.
+std::int64_t max_positions(const Config& config);  ///< Longest context the model is made for; 0: not said.
+/// Whether layers that know YaRN use it in caches for `max_tokens` tokens.
+bool uses_yarn(const Config& config, std::int64_t max_tokens);
 /// Sizes for people to read, one or more lines: "deepseek_v41: 40 layers, ...".
 std::string describe(const Config& config);
 
 /// Reads config.json of any model in either spelling: the released one (Hugging Face names; V4.1's fields under
 /// `text_config`) or DeepSeek's inference configuration (dim, n_layers, ...). Without a model_type, `kv_lora_rank`
-/// tells V3.2. `name` appears in messages. The result is validated. Throws Error{bad_config} naming the field, what was
-/// found and what was expected. Fields that do not fit together are named as in V41Config and V32Config.
-Config parse_config(std::string_view json, const std::string& name);
+/// tells V3.2. `name` appears in messages. The result is validated. What the document leaves out and is assumed is
+/// added to `assumed`, a line each, e.g. "rope_scaling.beta_fast: 32". Throws Error{bad_config} naming the field as the
+/// document spells it, what was found and what was expected; also for two fields that contradict one another, and for
+/// one that speaks of attention and is unknown (docs/configurations.md).
+Config parse_config(std::string_view json, const std::string& name, std::vector<std::string>* assumed = nullptr);
 
 /// Throws Error{bad_config} if the fields contradict one another (the message quotes both values) or cannot be
 /// computed. `name` starts the message.
@@ -129,7 +143,7 @@ struct LayerRole {
   /// Attends to all visible rows instead of selected ones.
   bool is_dense() const { return ratio > 0 && index_source < 0; }
 };
-/// Throws Error{invalid_argument} for a layer that does not exist.
+/// Throws Error{invalid_argument} for a layer that does not exist, Error{bad_config} for an invalid configuration.
 LayerRole layer_role(const Config& config, int layer);
 
 /// What the names of a layer's attention tensors begin with in a checkpoint: "layers.7.attn.", for a draft layer

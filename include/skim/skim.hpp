@@ -4,6 +4,7 @@
 #include "skim/cache.hpp"
 #include "skim/checkpoint.hpp"
 #include "skim/config.hpp"
+#include "skim/config_fields.hpp"
 #include "skim/error.hpp"
 #include "skim/machine.hpp"
 #include "skim/merge.hpp"

@@ -63,6 +63,7 @@ void bind_class(nb::module_& module) {
                   "Weights made from tensor names alone, of a configuration or its name. No storage is needed.")
       .def_prop_ro(
           "config", [](const Checkpoint& self) { return self.config(); }, "A copy.")
+      .def_prop_ro("assumed", &Checkpoint::assumed, "What config.json leaves out and is assumed, a line each.")
       .def(
           "tensors", [](const Checkpoint& self) { return without_interpreter([&] { return self.tensors(); }); },
           "Every tensor there is, by name.")

@@ -7,8 +7,14 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "module.hpp"
 #include "skim/cache.hpp"
+#include "skim/config_fields.hpp"
 #include "skim/error.hpp"
 
 namespace nb = nanobind;
@@ -17,40 +23,128 @@ using namespace nb::literals;
 namespace skim::python {
 namespace {
 
-std::string weight_type_name(WeightType type) { return type == WeightType::bf16 ? "bf16" : "fp8"; }
+/// Values of fields as Python has them: enumerators are strings.
+template <class T>
+struct PythonValue {
+  using Type = T;
+  static T get(const T& value) { return value; }
+  static T set(const T& value) { return value; }
+};
 
-WeightType weight_type(const std::string& name) {
-  if (name == "bf16") return WeightType::bf16;
-  if (name == "fp8") return WeightType::fp8;
-  throw Error(ErrorCode::invalid_argument, "weight_type is '" + name + "', expected 'bf16' or 'fp8'");
+template <>
+struct PythonValue<WeightType> {
+  using Type = std::string;
+  static std::string get(WeightType type) { return type == WeightType::bf16 ? "bf16" : "fp8"; }
+  static WeightType set(const std::string& name) {
+    if (name == "bf16") return WeightType::bf16;
+    if (name == "fp8") return WeightType::fp8;
+    throw Error(ErrorCode::invalid_argument, "weight_type is '" + name + "', expected 'bf16' or 'fp8'");
+  }
+};
+
+template <>
+struct PythonValue<std::vector<IndexerType>> {
+  using Type = std::vector<std::string>;
+  static Type get(const std::vector<IndexerType>& types) {
+    Type names;
+    for (const IndexerType type : types) names.emplace_back(type == IndexerType::full ? "full" : "shared");
+    return names;
+  }
+  static std::vector<IndexerType> set(const Type& names) {
+    std::vector<IndexerType> types;
+    for (const std::string& name : names) {
+      if (name != "full" && name != "shared") {
+        throw Error(ErrorCode::invalid_argument, "indexer_types has '" + name + "', expected 'full' or 'shared'");
+      }
+      types.push_back(name == "full" ? IndexerType::full : IndexerType::shared);
+    }
+    return types;
+  }
+};
+
+/// Field number `index` of a configuration, which holds a T.
+template <class T>
+T& value_of(Config& config, std::size_t index) {
+  return *std::get<T*>(config_fields(config)[index].value);
 }
 
-/// Fields and properties that both models have.
+template <class Model, class T>
+void bind_field(nb::class_<Model>& bound, const char* name, std::size_t index) {
+  using Value = PythonValue<T>;
+  bound.def_prop_rw(
+      name,
+      [index](const Model& self) {
+        Config config = self;
+        return Value::get(value_of<T>(config, index));
+      },
+      [index](Model& self, const typename Value::Type& value) {
+        Config config = self;
+        value_of<T>(config, index) = Value::set(value);
+        self = std::get<Model>(std::move(config));
+      });
+}
+
+/// Every field by its name, as Python has it.
 template <class Model>
-nb::class_<Model> bind_model(nb::module_& module, const char* name, const char* doc) {
-  return nb::class_<Model>(module, name, doc)
+nb::dict state_of(const Model& model) {
+  Config config = model;
+  nb::dict state;
+  for (const ConfigField& field : config_fields(config)) {
+    const auto get = [](const auto* value) {
+      return nb::cast(PythonValue<std::decay_t<decltype(*value)>>::get(*value));
+    };
+    state[field.name.data()] = std::visit(get, field.value);  // names are literals
+  }
+  return state;
+}
+
+/// The configuration of that state; fields it lacks are as in a new one.
+template <class Model>
+Model model_of(const nb::dict& state) {
+  Config config = Model();
+  for (const ConfigField& field : config_fields(config)) {
+    if (!state.contains(field.name.data())) continue;
+    const nb::object value = state[field.name.data()];
+    const auto set = [&](auto* target) {
+      using Value = PythonValue<std::decay_t<decltype(*target)>>;
+      *target = Value::set(nb::cast<typename Value::Type>(value));
+    };
+    std::visit(set, field.value);
+  }
+  return std::get<Model>(std::move(config));
+}
+
+std::string text_of(const char* name, const nb::dict& state) {
+  std::string text;
+  for (const auto& [key, value] : state) {
+    text += (text.empty() ? "" : ", ") + nb::cast<std::string>(key) + "=" + nb::cast<std::string>(nb::repr(value));
+  }
+  return std::string(name) + "(" + text + ")";
+}
+
+/// A configuration: its fields come from the table that also reads and writes documents.
+template <class Model>
+void bind_model(nb::module_& module, const char* name, const char* doc) {
+  nb::class_<Model> bound(module, name, doc);
+  bound
       .def(
           "__init__", [](Model* self, const Model& other) { new (self) Model(other); }, "other"_a, "A copy.")
-      .def_rw("dim", &Model::dim, "Width of the hidden state.")
-      .def_rw("n_layers", &Model::n_layers, "Backbone layers.")
-      .def_rw("n_draft_layers", &Model::n_draft_layers, "Layers after the backbone.")
-      .def_rw("n_heads", &Model::n_heads)
-      .def_rw("q_lora_rank", &Model::q_lora_rank)
-      .def_rw("norm_eps", &Model::norm_eps)
-      .def_rw("rope_theta", &Model::rope_theta)
-      .def_rw("rope_factor", &Model::rope_factor)
-      .def_rw("beta_fast", &Model::beta_fast)
-      .def_rw("beta_slow", &Model::beta_slow)
-      .def_rw("original_seq_len", &Model::original_seq_len, "0: no YaRN.")
-      .def_rw("index_n_heads", &Model::index_n_heads)
-      .def_rw("index_head_dim", &Model::index_head_dim)
-      .def_rw("index_topk", &Model::index_topk, "Positions a query attends to.")
-      .def_prop_rw(
-          "weight_type", [](const Model& self) { return weight_type_name(self.weight_type); },
-          [](Model& self, const std::string& type) { self.weight_type = weight_type(type); },
-          "'fp8' or 'bf16', of made-up weights.")
+      .def("__repr__", [name](const Model& self) { return text_of(name, state_of(self)); })
+      .def("__getstate__", [](const Model& self) { return state_of(self); })
+      .def("__setstate__", [](Model& self, const nb::dict& state) { new (&self) Model(model_of<Model>(state)); })
       .def_prop_ro("model_type", [](const Model& self) { return model_type(self); })
+      .def(
+          "to_json", [](const Model& self) { return config_json(self); },
+          "In the spelling of DeepSeek's inference configuration; parse_config gives it back.")
       .def(nb::self == nb::self);
+  Config blank = Model();
+  const std::vector<ConfigField> fields = config_fields(blank);
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto bind = [&](auto* value) {
+      bind_field<Model, std::remove_pointer_t<decltype(value)>>(bound, fields[i].name.data(), i);
+    };
+    std::visit(bind, fields[i].value);
+  }
 }
 
 void bind_roles(nb::module_& module) {
@@ -84,27 +178,9 @@ void bind_roles(nb::module_& module) {
 void bind_config(nb::module_& module) {
   bind_model<V41Config>(module, "V41Config",
                         "DeepSeek-V4.1 attention. Fields are those of DeepSeek's inference configuration. Lists are "
-                        "copies: assign a whole one to change it.")
-      .def_rw("head_dim", &V41Config::head_dim)
-      .def_rw("rope_head_dim", &V41Config::rope_head_dim)
-      .def_rw("o_groups", &V41Config::o_groups)
-      .def_rw("o_lora_rank", &V41Config::o_lora_rank)
-      .def_rw("window_size", &V41Config::window_size)
-      .def_rw("compress_rope_theta", &V41Config::compress_rope_theta)
-      .def_rw("compress_ratios", &V41Config::compress_ratios)
-      .def_rw("kv_source_layers", &V41Config::kv_source_layers)
-      .def_rw("index_source_layers", &V41Config::index_source_layers)
-      .def_rw("candidate_source_layer", &V41Config::candidate_source_layer, "-1: no candidate blocks.")
-      .def_rw("candidate_topk_blocks", &V41Config::candidate_topk_blocks)
-      .def_rw("candidate_block_size", &V41Config::candidate_block_size);
+                        "copies: assign a whole one to change it.");
   bind_model<V32Config>(module, "V32Config",
-                        "DeepSeek-V3.2 attention. Fields are those of DeepSeek's inference configuration.")
-      .def_rw("kv_lora_rank", &V32Config::kv_lora_rank)
-      .def_rw("qk_nope_head_dim", &V32Config::qk_nope_head_dim)
-      .def_rw("qk_rope_head_dim", &V32Config::qk_rope_head_dim)
-      .def_rw("v_head_dim", &V32Config::v_head_dim)
-      .def_rw("mscale", &V32Config::mscale)
-      .def_rw("ue8m0_scales", &V32Config::ue8m0_scales);
+                        "DeepSeek-V3.2 attention. Fields are those of DeepSeek's inference configuration.");
   module.def("named_config", &named_config, "name"_a,
              "'v41-flash', 'v32' (released shapes), 'v41-tiny' or 'v32-tiny' (for trials).");
   module.def(

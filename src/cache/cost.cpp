@@ -34,6 +34,7 @@ std::int64_t CacheCost::bytes_at(std::int64_t tokens) const {
 
 CacheCost cache_cost(const Config& config, std::span<const int> layers, const CacheOptions& options) {
   check_options(options);
+  validate(config);
   CacheCost cost;
   const RingLimits limits{options.max_tokens, options.rollback};
   for (const LayerLayout& layer : cache_layout(config, layers, host_memory()).layers) {

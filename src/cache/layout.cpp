@@ -51,7 +51,7 @@ CacheLayout cache_layout(const Config& config, std::span<const int> layers, Memo
   cache.model = family.model_type;
   cache.yarn_beyond = family.shape(config).yarn_beyond;
   for (const int layer : layers) {
-    LayerLayout layout = family.layout(config, layer_role(config, layer));
+    LayerLayout layout = family.layout(config, role_of(config, layer));
     layout.layer = layer;
     cache.add(std::move(layout));
   }

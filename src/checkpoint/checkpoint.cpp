@@ -16,6 +16,7 @@ namespace skim {
 struct Checkpoint::Impl {
   Config config;
   std::shared_ptr<const TensorSource> source;
+  std::vector<std::string> assumed = {};
 };
 
 namespace {
@@ -52,22 +53,37 @@ Checkpoint::Impl open_case(const SafetensorsFile& file) {
   return {config, std::move(source)};
 }
 
+/// What config.json says; the source of tensors is still to come.
+Checkpoint::Impl configured(const fs::path& path) {
+  std::vector<std::string> assumed;
+  Config config = parse_config(read_text(path), path.string(), &assumed);
+  return {std::move(config), nullptr, std::move(assumed)};
+}
+
 Checkpoint::Impl open_file(const fs::path& path) {
   const SafetensorsFile file = SafetensorsFile::open(path);
   const auto format = file.metadata().find("format");
   if (format != file.metadata().end() && format->second == kCaseFormat) return open_case(file);
   const fs::path config = path.parent_path() / "config.json";
-  return {parse_config(read_text(config), config.string()), make_file_source(file, "")};
+  Checkpoint::Impl impl = configured(config);
+  impl.source = make_file_source(file, "");
+  return impl;
 }
 
 Checkpoint::Impl open_folder(const fs::path& folder) {
   const fs::path config = folder / "config.json";
   const fs::path index = folder / "model.safetensors.index.json";
   const fs::path single = folder / "model.safetensors";
-  const Config parsed = parse_config(read_text(config), config.string());
+  Checkpoint::Impl impl = configured(config);
   std::error_code ignored;
-  if (fs::exists(index, ignored)) return {parsed, make_sharded_source(index)};
-  if (fs::exists(single, ignored)) return {parsed, make_file_source(SafetensorsFile::open(single), "")};
+  if (fs::exists(index, ignored)) {
+    impl.source = make_sharded_source(index);
+    return impl;
+  }
+  if (fs::exists(single, ignored)) {
+    impl.source = make_file_source(SafetensorsFile::open(single), "");
+    return impl;
+  }
   throw Error(ErrorCode::io, fmt::format("{}: neither {} nor {}", folder.string(), index.filename().string(),
                                          single.filename().string()));
 }
@@ -97,6 +113,7 @@ Checkpoint Checkpoint::synthetic(const Config& config, std::uint64_t seed) {
 }
 
 const Config& Checkpoint::config() const { return impl_->config; }
+const std::vector<std::string>& Checkpoint::assumed() const { return impl_->assumed; }
 
 std::vector<TensorInfo> Checkpoint::tensors() const {
   return or_out_of_memory("checkpoint", [&] {

@@ -5,6 +5,7 @@
 #include "skim/error.hpp"
 
 namespace skim {
+
 std::string_view role_name(Role role) {
   switch (role) {
     case Role::window_only:
@@ -27,9 +28,14 @@ void require_layer(const Config& config, int layer) {
   }
 }
 
-LayerRole layer_role(const Config& config, int layer) {
+LayerRole role_of(const Config& config, int layer) {
   require_layer(config, layer);
   return family_of(config).role(config, layer);
+}
+
+LayerRole layer_role(const Config& config, int layer) {
+  validate(config);
+  return role_of(config, layer);
 }
 
 }  // namespace skim

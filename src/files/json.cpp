@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -133,6 +134,16 @@ std::optional<double> to_double(const JsonValue& value) {
   return {};
 }
 
+bool same_value(const JsonValue& a, const JsonValue& b) {
+  if (const std::optional<double> number = to_double(a)) {
+    const std::optional<std::int64_t> mine = to_integer(a), theirs = to_integer(b);
+    return mine && theirs ? *mine == *theirs : number == to_double(b);
+  }
+  const JsonValue::Array *mine = a.array(), *theirs = b.array();
+  if (mine == nullptr || theirs == nullptr) return a == b;
+  return std::equal(mine->begin(), mine->end(), theirs->begin(), theirs->end(), same_value);
+}
+
 std::string range_text(std::int64_t low, std::int64_t high) {
   const bool from = low != std::numeric_limits<std::int64_t>::min();
   const bool to = high != std::numeric_limits<std::int64_t>::max();
@@ -184,9 +195,13 @@ std::int64_t JsonObject::integer(std::string_view key, std::int64_t low, std::in
   return *number;
 }
 
-double JsonObject::number(std::string_view key) const {
+double JsonObject::number(std::string_view key, double low, double high) const {
   const JsonValue* value = find(key);
   const std::optional<double> number = value == nullptr ? std::nullopt : to_double(*value);
+  const bool bounded = low != std::numeric_limits<double>::lowest() || high != std::numeric_limits<double>::max();
+  if (bounded && !(number && *number >= low && *number <= high)) {
+    fail(key, value, fmt::format("a number from {} to {}", low, high));
+  }
   if (!number) fail(key, value, "a number");
   if (!std::isfinite(*number)) fail(key, value, "a finite number");
   return *number;
@@ -224,6 +239,15 @@ std::vector<int> JsonObject::integers(std::string_view key) const {
   return result;
 }
 
+std::vector<std::string> JsonObject::texts(std::string_view key) const {
+  std::vector<std::string> result;
+  for (const JsonValue& element : array(key, "a list of strings")) {
+    if (element.text() == nullptr) fail(fmt::format("{}[{}]", key, result.size()), &element, "a string");
+    result.push_back(*element.text());
+  }
+  return result;
+}
+
 std::vector<std::int64_t> JsonObject::sizes(std::string_view key) const {
   const JsonValue::Array& list = array(key, "a list of non-negative integers");
   std::vector<std::int64_t> result;
@@ -245,6 +269,31 @@ JsonObject JsonObject::object(std::string_view key) const {
   result.path_ = fmt::format("{}{}.", path_, key);
   return result;
 }
+
+bool JsonObject::equals(std::string_view key, std::string_view text) const {
+  const JsonValue* value = find(key);
+  return value != nullptr && same_value(*value, parse_json(text, name_, code_));
+}
+
+bool JsonObject::same(std::string_view key, const JsonObject& other, std::string_view other_key) const {
+  const JsonValue *mine = find(key), *theirs = other.find(other_key);
+  return mine != nullptr && theirs != nullptr && same_value(*mine, *theirs);
+}
+
+bool JsonObject::says_nothing(std::string_view key, bool one_is_plain) const {
+  const JsonValue* value = find(key);
+  if (value == nullptr || value->is_null()) return true;
+  if (const bool* flag = value->boolean()) return !*flag;
+  if (const std::string* text = value->text()) return text->empty();
+  if (value->array() != nullptr) return value->array()->empty();
+  if (value->object() != nullptr) return value->object()->empty();
+  const double number = *to_double(*value);
+  return number == 0 || (number == 1 && (one_is_plain || std::holds_alternative<double>(value->data)));
+}
+
+std::string JsonObject::path(std::string_view key) const { return path_ + shortened(key); }
+
+std::string JsonObject::found(std::string_view key) const { return describe(find(key)); }
 
 void JsonObject::fail(std::string_view key, std::string_view expected) const { fail(key, find(key), expected); }
 

@@ -54,21 +54,35 @@ class JsonObject {
   const JsonValue::Object& fields() const { return *fields_; }
   /// Whether the field is there and not null.
   bool has(std::string_view key) const;
+  /// Whether the field is there, if only as null.
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
 
   /// A JSON integer, or a float without fraction such as 10000.0, in [low, high].
   std::int64_t integer(std::string_view key, std::int64_t low = std::numeric_limits<std::int64_t>::min(),
                        std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
-  /// Any JSON number; always finite.
-  double number(std::string_view key) const;
+  /// Any JSON number in [low, high]; always finite.
+  double number(std::string_view key, double low = std::numeric_limits<double>::lowest(),
+                double high = std::numeric_limits<double>::max()) const;
   bool boolean(std::string_view key) const;
   std::string text(std::string_view key) const;
   /// A list of integers, each as in integer().
   std::vector<int> integers(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;
   /// A list of JSON integers from 0 to 2^63 - 1; floats are refused even without fraction.
   std::vector<std::int64_t> sizes(std::string_view key) const;
   /// The object under `key`; its messages name the whole path, e.g. "text_config.rope_scaling.factor".
   JsonObject object(std::string_view key) const;
 
+  /// Whether a field has the value that `json` spells, or that of another field. Numbers count: 1 equals 1.0.
+  bool equals(std::string_view key, std::string_view json) const;
+  bool same(std::string_view key, const JsonObject& other, std::string_view other_key) const;
+  /// Whether a field leaves everything as it is: null, false, 0, 1.0, an empty text, list or object. An integer 1 may
+  /// be a factor or a switch: it says nothing only if `one_is_plain`.
+  bool says_nothing(std::string_view key, bool one_is_plain) const;
+
+  /// `key` with the path of this object before it, and what is found there: for messages.
+  std::string path(std::string_view key) const;
+  std::string found(std::string_view key) const;
   /// Throws "<name>: <path>.<key> is <found>, expected <expected>".
   [[noreturn]] void fail(std::string_view key, std::string_view expected) const;
 

@@ -13,6 +13,7 @@
 #include "checkpoint/tensor_names.hpp"
 #include "formats/quantize.hpp"
 #include "kernels/kernels.hpp"
+#include "models/fields.hpp"
 #include "models/recorded.hpp"
 #include "skim/config.hpp"
 
@@ -22,6 +23,7 @@ class JsonObject;
 class LayerLoader;
 struct LayerLayout;
 struct LayerCall;
+struct ReadOptions;
 struct RopeParameters;
 
 /// A configuration that has a name of its own.
@@ -84,16 +86,19 @@ struct Family {
 
   /// Whether a document without a model_type is of this family.
   bool (*recognizes)(const JsonObject& document);
-  /// Reads config.json in either spelling, not yet checked. Throws Error{bad_config}.
-  Config (*read)(const JsonObject& document);
+  /// Reads config.json in either spelling and checks it. Throws Error{bad_config}; messages about fields that do not
+  /// fit together lack the name of the document.
+  Config (*read)(const JsonObject& document, const ReadOptions& options);
   /// Throws Error{bad_config} for fields that contradict one another or cannot be computed.
   void (*check)(const Config& config);
-  /// Every field that results depend on, in one line: equal texts, equal models but for their weights.
-  std::string (*canonical_text)(const Config& config);
+  /// A configuration with what is there if nothing is said.
+  Config (*blank)();
+  /// The table of its fields, which points into `config`.
+  Fields (*fields)(Config& config);
   /// Sizes for people to read, as one or more lines.
   std::string (*describe)(const Config& config);
-  /// The same without draft layers, as if its weights were fp8: what two recordings of one model share.
-  Config (*backbone)(const Config& config);
+  /// The same without draft layers and without fields that have no effect in caches for `max_tokens` tokens.
+  Config (*effective)(const Config& config, std::int64_t max_tokens);
   /// Also of a configuration that was not checked.
   ModelShape (*shape)(const Config& config);
 
@@ -118,6 +123,8 @@ std::span<const Family* const> families();
 const Family& family_of(const Config& config);
 /// Throws Error{invalid_argument} for a layer that does not exist.
 void require_layer(const Config& config, int layer);
+/// layer_role of a configuration that was checked, which takes time.
+LayerRole role_of(const Config& config, int layer);
 /// Null if there is none of this model_type.
 const Family* find_family(std::string_view model_type);
 /// What a message expects instead of an unknown model_type: each between `quote`s, e.g. "'a', 'b' or 'c'".

@@ -13,9 +13,9 @@
 #include "attention/layer_loader.hpp"
 #include "base/access.hpp"
 #include "base/out_of_memory.hpp"
-#include "checkpoint/config_models.hpp"
 #include "kernels/registry.hpp"
 #include "models/family.hpp"
+#include "models/fields.hpp"
 #include "skim/cache.hpp"
 #include "skim/error.hpp"
 
@@ -61,7 +61,7 @@ void require_source(const std::vector<int>& layers, int layer, int source, std::
 
 void check_layers(const Config& config, const std::vector<int>& layers) {
   for (const int layer : layers) {
-    const LayerRole role = layer_role(config, layer);
+    const LayerRole role = role_of(config, layer);
     require_source(layers, layer, role.kv_source, "source of its compressed rows");
     require_source(layers, layer, role.key_source, "source of its index keys");
     require_source(layers, layer, role.index_source, "source of its selection");
@@ -121,7 +121,7 @@ void check_view(std::string_view name, const View<T, 2>& view, std::int64_t toke
 
 PlacedLayer load_layer(const LayerLoader& loader, const Config& config, int layer) {
   const Family& family = family_of(config);
-  const LayerRole role = layer_role(config, layer);
+  const LayerRole role = role_of(config, layer);
   return {role, family.load(loader, config, role), RopeTable(family.rope(config, role, false)),
           RopeTable(family.rope(config, role, true))};
 }

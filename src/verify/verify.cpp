@@ -9,6 +9,7 @@
 #include "checkpoint/tensor_names.hpp"
 #include "models/family.hpp"
 #include "skim/cache.hpp"
+#include "skim/config_fields.hpp"
 #include "skim/error.hpp"
 #include "skim/model.hpp"
 #include "verify/case_file.hpp"
@@ -72,9 +73,15 @@ class Replay {
   std::map<int, WindowRings> rings_;
 };
 
-/// Both describe the same backbone; how weights are stored and how many draft layers follow does not matter.
-bool same_backbone(const Config& a, const Config& b) {
-  return &family_of(a) == &family_of(b) && family_of(a).backbone(a) == family_of(b).backbone(b);
+/// The recording and the weights must be of one model. How weights are stored and how many draft layers follow does not
+/// matter.
+void check_same_model(const Config& of_weights, const CaseFile& file) {
+  std::string text;
+  for (const ConfigDifference& difference : config_differences(file.config(), of_weights, file.max_tokens())) {
+    text += fmt::format("{}{} is {} in the recording, {} with the weights", text.empty() ? "" : "; ", difference.name,
+                        difference.first, difference.second);
+  }
+  if (!text.empty()) throw Error(ErrorCode::bad_config, fmt::format("{}: {}", file.name(), text));
 }
 
 /// fp8 weights are judged less strictly, because the last projection quantizes its input once more.
@@ -91,9 +98,7 @@ VerifyReport replay(const std::filesystem::path& path, const VerifyOptions& opti
   }
   const CaseFile file(SafetensorsFile::open(path));
   const Checkpoint weights = options.weights ? *options.weights : Checkpoint::open(path);
-  if (options.weights && !same_backbone(weights.config(), file.config())) {
-    throw Error(ErrorCode::bad_config, fmt::format("{}: its configuration is not that of the weights", file.name()));
-  }
+  if (options.weights) check_same_model(weights.config(), file);
   const auto loading = [&](int layer) {
     if (options.progress) options.progress(fmt::format("loading layer {}", layer));
   };

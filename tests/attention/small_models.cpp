@@ -8,7 +8,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "checkpoint/config_documents.hpp"
+#include "skim/config_fields.hpp"
 #include "kernels/registry.hpp"
 #include "named_v41.hpp"
 
@@ -126,7 +126,7 @@ Checkpoint with_tensors(const Config& config, const std::map<std::string, std::v
       std::filesystem::temp_directory_path() / fmt::format("skim-test-{}-{}", ::getpid(), counter++);
   std::filesystem::create_directory(folder);
   write_safetensors(folder / "model.safetensors", list, {});
-  std::ofstream(folder / "config.json") << inference_text(config);
+  std::ofstream(folder / "config.json") << config_json(config);
   Checkpoint checkpoint = Checkpoint::open(folder);
   std::filesystem::remove_all(folder);  // the mapping stays
   return checkpoint;

@@ -11,7 +11,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "checkpoint/config_documents.hpp"
+#include "models/config_text.hpp"
+#include "skim/config_fields.hpp"
 
 namespace skim::test {
 
@@ -56,7 +57,7 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 Checkpoint save(const std::filesystem::path& folder, const Config& config, const TensorMap& tensors) {
   write_tensors(folder / "model.safetensors", tensors);
-  write_text(folder / "config.json", inference_text(config));
+  write_text(folder / "config.json", config_json(config));
   return Checkpoint::open(folder);
 }
 
@@ -76,7 +77,7 @@ void write_shards(const std::filesystem::path& folder, const Config& config, con
   }
   for (const auto& [layer, tensors] : shards) write_tensors(folder / shard_name(layer), tensors);
   write_index(folder, "{" + map + "}");
-  write_text(folder / "config.json", released_text(config));
+  write_text(folder / "config.json", released_json(config));
 }
 
 std::vector<bf16> outputs(const Model& model) {

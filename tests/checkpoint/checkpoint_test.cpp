@@ -13,8 +13,9 @@
 
 #include "cases.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
-#include "checkpoint/config_documents.hpp"
 #include "checkpoint/expect_error.hpp"
+#include "models/config_text.hpp"
+#include "skim/config_fields.hpp"
 
 namespace skim::test {
 namespace {
@@ -37,7 +38,7 @@ class CheckpointFiles : public testing::Test {
 
 TEST_F(CheckpointFiles, AFolderWithOneFile) {
   write_tensors(folder() / "model.safetensors", tensors_);
-  write_text(folder() / "config.json", released_text(config_));
+  write_text(folder() / "config.json", released_json(config_));
   expect_same_checkpoint(Checkpoint::open(folder()), synthetic_);
   expect_same_checkpoint(Checkpoint::open(folder() / ""), synthetic_);
 }
@@ -49,13 +50,13 @@ TEST_F(CheckpointFiles, AFolderWithShards) {
 
 TEST_F(CheckpointFiles, OneFileWithItsConfigurationBesideIt) {
   write_tensors(folder() / "any name.safetensors", tensors_, {{"format", "pt"}});
-  write_text(folder() / "config.json", inference_text(config_));
+  write_text(folder() / "config.json", config_json(config_));
   expect_same_checkpoint(Checkpoint::open(folder() / "any name.safetensors"), synthetic_);
 }
 
 TEST_F(CheckpointFiles, ACaseFileWithWeights) {
   const std::map<std::string, std::string> metadata = {
-      {"format", "attention-case/1"}, {"model", "deepseek_v41"}, {"config", inference_text(config_)}};
+      {"format", "attention-case/1"}, {"model", "deepseek_v41"}, {"config", config_json(config_)}};
   write_tensors(folder() / "case.safetensors", tensors_, metadata, "weights/");
   expect_same_checkpoint(Checkpoint::open(folder() / "case.safetensors"), synthetic_);
 }
@@ -81,7 +82,7 @@ TEST_F(CheckpointFiles, RecordedCasesAreCompleteCheckpoints) {
 }
 
 TEST_F(CheckpointFiles, ACaseFileOfAnotherKindIsRefused) {
-  const std::string text = inference_text(config_);
+  const std::string text = config_json(config_);
   const auto refused = [&](ErrorCode code, const std::vector<std::string>& words,
                            std::map<std::string, std::string> metadata) {
     metadata["format"] = "attention-case/1";
@@ -147,7 +148,7 @@ TEST_F(CheckpointFiles, AnIndexThatIsNoneIsRefused) {
 }
 
 TEST_F(CheckpointFiles, AnIndexThatLoopsIsACleanError) {
-  write_text(folder() / "config.json", inference_text(config_));
+  write_text(folder() / "config.json", config_json(config_));
   fs::create_symlink(kIndex, folder() / kIndex);
   open_error(ErrorCode::io, {folder().string()});
 }
@@ -182,7 +183,7 @@ TEST_F(CheckpointFiles, WithoutConfigurationNothingOpens) {
   fs::create_directory(config);
   open_error(ErrorCode::io, {config.string()});
   fs::remove(config);
-  const std::string text = released_text(config_);
+  const std::string text = released_json(config_);
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, text.size() / 2, text.size() - 1}) {
     write_text(config, text.substr(0, length));
     open_error(ErrorCode::bad_config, {config.string()});
@@ -203,7 +204,7 @@ TEST_F(CheckpointFiles, AConfigurationThatIsAPipeDoesNotBlock) {
 TEST_F(CheckpointFiles, WhatIsNoCheckpointIsACleanError) {
   expect_error(ErrorCode::io, {"missing"}, [&] { Checkpoint::open(folder() / "missing"); });
   expect_error(ErrorCode::io, {}, [&] { Checkpoint::open(""); });
-  write_text(folder() / "config.json", released_text(config_));
+  write_text(folder() / "config.json", released_json(config_));
   open_error(ErrorCode::io, {folder().string(), kIndex, "model.safetensors"});
   expect_error(ErrorCode::bad_file, {"config.json"}, [&] { Checkpoint::open(folder() / "config.json"); });
   write_text(folder() / "model.safetensors", "");

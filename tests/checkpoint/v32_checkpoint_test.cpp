@@ -6,12 +6,13 @@
 
 #include "cases.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
-#include "checkpoint/config_documents.hpp"
 #include "checkpoint/expect_error.hpp"
 #include "kernels/every_set.hpp"
+#include "models/config_text.hpp"
 #include "models/v32/weights.hpp"
 #include "named_v32.hpp"
 #include "named_v41.hpp"
+#include "skim/config_fields.hpp"
 
 namespace skim::test {
 namespace {
@@ -126,7 +127,7 @@ TEST_F(V32Checkpoint, RecordedCasesAreWholeAndTheSameAsFolders) {
     EXPECT_EQ(recorded.tensors().size(), tensors);
     EXPECT_TRUE(recorded.problems(std::array{0}).empty());
     write_tensors(folder() / "model.safetensors", tensors_of(recorded));
-    write_text(folder() / "config.json", released_text(recorded.config()));
+    write_text(folder() / "config.json", released_json(recorded.config()));
     expect_same_outputs(outputs(Checkpoint::open(folder())), outputs(recorded));
   }
 }
@@ -137,11 +138,11 @@ TEST_F(V32Checkpoint, ACaseWhoseModelAndConfigurationDisagreeIsRefused) {
                   {{"format", "attention-case/1"}, {"model", model}, {"config", config}});
     expect_error(ErrorCode::bad_config, words, [&] { Checkpoint::open(folder() / "case.safetensors"); });
   };
-  std::string v32 = inference_text(config_), v41 = inference_text(named_v41("v41-tiny"));
-  refused("deepseek_v41", v32, {"case.safetensors: config of deepseek_v41: head_dim is missing"});
-  refused("deepseek_v32", v41, {"case.safetensors: config of deepseek_v32: kv_lora_rank is missing"});
-  v32.insert(1, R"("model_type": "deepseek_v32", )");
-  v41.insert(1, R"("model_type": "deepseek_v41", )");
+  const std::string v32 = config_json(config_), v41 = config_json(named_v41("v41-tiny"));
+  refused("deepseek_v41", without(v32, "/model_type"),
+          {"case.safetensors: config of deepseek_v41: head_dim is missing"});
+  refused("deepseek_v32", without(v41, "/model_type"),
+          {"case.safetensors: config of deepseek_v32: kv_lora_rank is missing"});
   refused("deepseek_v41", v32, {"config of deepseek_v41: model_type is \"deepseek_v32\"", "\"deepseek_v41\""});
   refused("deepseek_v32", v41, {"config of deepseek_v32: model_type is \"deepseek_v41\"", "\"deepseek_v32\""});
   refused("deepseek_v3", v32, {"model is 'deepseek_v3'", "'deepseek_v41' or 'deepseek_v32'"});

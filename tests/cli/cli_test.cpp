@@ -221,14 +221,32 @@ TEST_F(CommandLine, V32RunsInEveryLayer) {
 /// v32-tiny was trained for 16 tokens.
 TEST_F(CommandLine, TheContextDecidesOnYarn) {
   const std::string run = "--model synthetic:v32-tiny --tokens 10 --decode 3";
-  const auto plain = outputs(run), stretched = outputs(run + " --context 17");
-  EXPECT_TRUE(outputs(run + " --context 16") == plain);
+  const auto plain = outputs(run + " --context 16"), stretched = outputs(run + " --context 17");
+  EXPECT_TRUE(outputs(run + " --context 13") == plain);
   EXPECT_FALSE(stretched == plain);
   EXPECT_TRUE(outputs(run + " --context 100000") == stretched);
   const std::string longer = "--model synthetic:v32-tiny --tokens 17";
   EXPECT_TRUE(outputs(longer) == outputs(longer + " --context 40"));
   expect_error(1, "run " + run + " --context 12", "--context 12: fewer than the 13 tokens to run");
   expect_error(2, "run " + run + " --context 0", "--context");
+}
+
+/// FAULTS 105: unless told otherwise, a run is one in the model's own context, and says so.
+TEST_F(CommandLine, Fault105TheContextIsTheModelsOwn) {
+  const std::string run = "--model synthetic:v32-tiny --tokens 10 --decode 3";
+  EXPECT_TRUE(outputs(run) == outputs(run + " --context 4096"));
+  const auto expect_line = [](const std::string& arguments, const std::string& line) {
+    const Outcome outcome = skim(arguments);
+    EXPECT_NE(outcome.output.find(line), std::string::npos) << outcome.output;
+  };
+  expect_line("run " + run, "; context 4096, rope_theta 10000, YaRN on");
+  expect_line("run " + run + " --context 16", "; context 16, rope_theta 10000, YaRN off");
+  expect_line("run --model synthetic:v41-tiny --tokens 10",
+              "; context 4096, compress_rope_theta 160000, rope_theta 10000, YaRN on");
+  const nlohmann::json report = nlohmann::json::parse(skim("run --json " + run).output);
+  EXPECT_EQ(report.at("context"), 4096);
+  EXPECT_EQ(report.at("yarn"), true);
+  EXPECT_EQ(report.at("theta").at("rope_theta"), 10000);
 }
 
 TEST_F(CommandLine, RunReadsHiddenStatesFromAFile) {

@@ -1,5 +1,6 @@
 """Errors, stubs, and each function of the package once."""
 import ast
+import copy
 import inspect
 import os
 import pathlib
@@ -145,6 +146,31 @@ def test_configurations_can_be_read_and_changed():
     cost = skim.cache_cost(skim.named_config("v41-flash"), range(40))
     assert 800 < cost.bytes_per_token < 1000 and cost.bytes_at(10) > cost.bytes_fixed
     assert skim.named_config("v32").kv_lora_rank == 512
+
+
+def test_configurations_are_printed_and_pickled():
+    """FAULTS 147."""
+    config = skim.named_config("v32-tiny")
+    config.norm_eps, config.weight_type, config.ue8m0_scales = 1e-5, "bf16", False
+    assert repr(config).startswith("V32Config(dim=128, n_layers=2, ")
+    assert "norm_eps=1e-05, " in repr(config) and "weight_type='bf16'" in repr(config)
+    assert eval(repr(config), {"V32Config": dict})["rope_theta"] == 10000
+    for other in (config, skim.named_config("v41-flash")):
+        assert pickle.loads(pickle.dumps(other)) == other and copy.deepcopy(other) == other
+        assert skim.parse_config(other.to_json()) == other
+    config.indexer_types = ["full", "shared"]
+    assert pickle.loads(pickle.dumps(config)).indexer_types == ["full", "shared"], "not a valid configuration"
+    with pytest.raises(ValueError, match="'none'"):
+        config.indexer_types = ["none"]
+
+
+def test_invalid_configurations_are_refused_wherever_they_are_taken():
+    """FAULTS 130."""
+    config = skim.named_config("v41-tiny")
+    config.compress_ratios = []
+    for ask in (lambda: skim.cache_cost(config, [2]), lambda: skim.layer_role(config, 2), config.to_json):
+        with pytest.raises(ValueError, match="compress_ratios has 0 entries"):
+            ask()
 
 
 def test_checkpoints_show_their_tensors():

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "attention/stack.hpp"
-#include "checkpoint/config_documents.hpp"
+#include "skim/config_fields.hpp"
 
 namespace skim::test {
 namespace {
@@ -51,7 +51,7 @@ SelfRecording::SelfRecording(const Config& config, const std::vector<std::int64_
   }
   metadata = {{"format", "attention-case/1"},
               {"model", std::string(model_type(config))},
-              {"config", inference_text(config)},
+              {"config", config_json(config)},
               {"calls", "[" + list + "]"},
               {"weights", "filler/1"},
               {"inputs", "filler/1"},

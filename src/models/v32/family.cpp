@@ -1,7 +1,7 @@
 // DeepSeek-V3.2: docs/v32.md.
 #include <fmt/format.h>
 
-#include "checkpoint/config_models.hpp"
+#include "models/v32/config.hpp"
 #include "models/v32/v32.hpp"
 
 namespace skim {
@@ -12,15 +12,13 @@ constexpr NamedShape kShapes[] = {{"v32", [] { return Config(v32_config()); }},
                                   {"v32-tiny", [] { return Config(v32_tiny_config()); }}};
 
 bool recognizes(const JsonObject& document) { return document.has("kv_lora_rank"); }
-Config read(const JsonObject& document) { return read_v32_config(document); }
+Config read(const JsonObject& document, const ReadOptions& options) { return read_v32_config(document, options); }
 void check(const Config& config) { check_config(config_of(config)); }
-std::string text(const Config& config) { return canonical_text(config_of(config)); }
+Config blank() { return V32Config(); }
+Fields fields(Config& config) { return fields_of(std::get<V32Config>(config)); }
 
-Config backbone(const Config& config) {
-  V32Config c = config_of(config);
-  c.n_draft_layers = 0;
-  c.weight_type = WeightType::fp8;
-  return c;
+Config effective(const Config& config, std::int64_t max_tokens) {
+  return effective_config(config_of(config), max_tokens);
 }
 
 ModelShape shape(const Config& config) {
@@ -79,9 +77,10 @@ constinit const Family v32_family = {.model_type = kV32Model,
                                      .recognizes = v32::recognizes,
                                      .read = v32::read,
                                      .check = v32::check,
-                                     .canonical_text = v32::text,
+                                     .blank = v32::blank,
+                                     .fields = v32::fields,
                                      .describe = v32::describe,
-                                     .backbone = v32::backbone,
+                                     .effective = v32::effective,
                                      .shape = v32::shape,
                                      .role = v32::role,
                                      .tensors = v32::tensors,

@@ -1,7 +1,7 @@
 // DeepSeek-V4.1: docs/v41.md.
 #include <fmt/format.h>
 
-#include "checkpoint/config_models.hpp"
+#include "models/v41/config.hpp"
 #include "models/v41/v41.hpp"
 
 namespace skim {
@@ -12,16 +12,13 @@ constexpr NamedShape kShapes[] = {{"v41-flash", [] { return Config(v41_flash_con
                                   {"v41-tiny", [] { return Config(v41_tiny_config()); }}};
 
 bool recognizes(const JsonObject& document) { return !document.has("kv_lora_rank"); }
-Config read(const JsonObject& document) { return read_v41_config(document); }
+Config read(const JsonObject& document, const ReadOptions& options) { return read_v41_config(document, options); }
 void check(const Config& config) { check_config(config_of(config)); }
-std::string text(const Config& config) { return canonical_text(config_of(config)); }
+Config blank() { return V41Config(); }
+Fields fields(Config& config) { return fields_of(std::get<V41Config>(config)); }
 
-Config backbone(const Config& config) {
-  V41Config c = config_of(config);
-  c.compress_ratios.resize(static_cast<std::size_t>(c.n_layers));
-  c.n_draft_layers = 0;
-  c.weight_type = WeightType::fp8;
-  return c;
+Config effective(const Config& config, std::int64_t max_tokens) {
+  return effective_config(config_of(config), max_tokens);
 }
 
 ModelShape shape(const Config& config) {
@@ -86,9 +83,10 @@ constinit const Family v41_family = {.model_type = kV41Model,
                                      .recognizes = v41::recognizes,
                                      .read = v41::read,
                                      .check = v41::check,
-                                     .canonical_text = v41::text,
+                                     .blank = v41::blank,
+                                     .fields = v41::fields,
                                      .describe = v41::describe,
-                                     .backbone = v41::backbone,
+                                     .effective = v41::effective,
                                      .shape = v41::shape,
                                      .role = v41::role,
                                      .tensors = v41::tensors,

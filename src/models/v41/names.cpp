@@ -22,7 +22,7 @@ void add_common(const V41Config& c, TensorList& list) {
 
 std::vector<LayerTensor> tensors(const Config& config, int layer) {
   const V41Config& c = config_of(config);
-  const LayerRole role = layer_role(config, layer);
+  const LayerRole role = role_of(config, layer);
   TensorList list(layer_prefix(config, layer));
   add_common(c, list);
   if (role.owns_rows()) {

@@ -53,7 +53,7 @@ const std::vector<Rule> kShapeRules = {
     {"RopeInIndexHead",
      [](V41Config& c) { c.rope_head_dim = 34, c.index_head_dim = 32; },
      {"rope_head_dim is 34", "index_head_dim 32"}},
-    {"DraftLayers", [](V41Config& c) { c.n_draft_layers = -1; }, {"draft layers", "-1"}},
+    {"DraftLayers", [](V41Config& c) { c.n_draft_layers = -1; }, {"n_draft_layers is -1"}},
 };
 INSTANTIATE_TEST_SUITE_P(Shape, ConfigRule, testing::ValuesIn(kShapeRules), [](const auto& i) { return i.param.name; });
 
