@@ -21,7 +21,7 @@ void fill_pages(RandomWords& random, RowLayout layout, PagedRows<std::byte> rows
 
 /// Random rows in the place of those a batch would have staged.
 void fill_ring(RandomWords& random, const RingLayout& layout, Ring& ring, std::int64_t tokens) {
-  const std::int64_t count = ring.slots_for(tokens);
+  const std::int64_t count = std::min(ring.slots_for(tokens), tokens);
   std::vector<std::byte> rows(static_cast<std::size_t>(count * layout.row_bytes));
   if (layout.row.width > 0) {
     random_rows(random, layout.row, rows.data(), count);

@@ -18,7 +18,7 @@ namespace skim::cli {
 namespace {
 
 struct SoakArguments {
-  std::vector<std::string> models = {"synthetic:v41-tiny", "synthetic:v32-tiny"};
+  std::vector<std::string> models = {"synthetic:v41-tiny", "synthetic:v32-tiny", "synthetic:v4-tiny"};
   std::string kernels;
   std::int64_t operations = 2000;
   double seconds = 0;

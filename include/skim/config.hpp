@@ -85,8 +85,40 @@ struct V32Config {
   friend bool operator==(const V32Config&, const V32Config&) = default;
 };
 
+/// DeepSeek-V4 attention (model_type `deepseek_v4`). Field names are those of DeepSeek's inference configuration.
+struct V4Config {
+  std::int64_t dim = 0;    ///< Width of the hidden state.
+  int n_layers = 0;        ///< Backbone layers.
+  int n_draft_layers = 0;  ///< Layers after the backbone (`mtp.K` in a checkpoint), ratio 0.
+  int n_heads = 0;
+  int head_dim = 0;       ///< Width of a head and of a row.
+  int rope_head_dim = 0;  ///< Trailing elements of head_dim and index_head_dim that are rotated; even. The others of a
+                          ///< row are quantized, a multiple of 64.
+  int q_lora_rank = 0;
+  int o_groups = 0;  ///< Divides n_heads.
+  int o_lora_rank = 0;
+  int window_size = 0;  ///< Positions a query sees uncompressed, its own included.
+  double norm_eps = 1e-6;
+  double rope_theta = 0;           ///< Ratio-0 layers.
+  double compress_rope_theta = 0;  ///< Layers with a ratio.
+  double rope_factor = 1;          ///< YaRN, on layers with a ratio if original_seq_len > 0.
+  double beta_fast = 32, beta_slow = 1;
+  std::int64_t original_seq_len = 0;  ///< 0: no YaRN.
+  std::vector<int> compress_ratios;   ///< One per backbone layer, then one per draft layer. 0: window only; 4: groups
+                                      ///< overlap and are selected; any other: all of them are attended to.
+  int index_n_heads = 0;
+  int index_head_dim = 0;                    ///< A power of two of at least 32.
+  int index_topk = 0;                        ///< Compressed positions a query of a ratio-4 layer attends to.
+  std::int64_t max_positions = 0;            ///< Longest context the model is made for; 0: not said. Bounds nothing.
+  WeightType weight_type = WeightType::fp8;  ///< For Checkpoint::synthetic.
+
+  int layer_count() const { return n_layers + n_draft_layers; }
+  int ratio(int layer) const { return compress_ratios[static_cast<std::size_t>(layer)]; }
+  friend bool operator==(const V4Config&, const V4Config&) = default;
+};
+
 /// Configuration of any model there is.
-using Config = std::variant<V41Config, V32Config>;
+using Config = std::variant<V41Config, V32Config, V4Config>;
 
 /// e.g. "deepseek_v41"
 std::string_view model_type(const Config& config);
@@ -112,8 +144,9 @@ Config parse_config(std::string_view json, const std::string& name, std::vector<
 /// computed. `name` starts the message.
 void validate(const Config& config, const std::string& name = "config");
 
-/// Configurations by name: "v41-flash" and "v32" are the released shapes, "v41-tiny" (seven layers, every role) and
-/// "v32-tiny" (two layers) are for trials. Throws Error{invalid_argument} listing the names there are.
+/// Configurations by name: "v41-flash", "v32", "v4-flash" and "v4-pro" are the released shapes; "v41-tiny" (seven
+/// layers, every role), "v32-tiny" (two layers) and "v4-tiny" (five layers) are for trials. Throws
+/// Error{invalid_argument} listing the names there are.
 Config named_config(std::string_view name);
 
 /// What a layer does about compressed positions.
@@ -122,6 +155,7 @@ enum class Role {
   full,         ///< Owns rows and index keys, scores and selects. Every layer of V3.2, with ratio 1.
   reindex,      ///< Scores another layer's index keys with its own queries.
   reuse,        ///< Attends to what an earlier layer selected.
+  dense,        ///< Owns rows and attends to all of them that are visible; no index. V4, ratios other than 4.
 };
 std::string_view role_name(Role role);
 

@@ -181,6 +181,8 @@ void bind_config(nb::module_& module) {
                         "copies: assign a whole one to change it.");
   bind_model<V32Config>(module, "V32Config",
                         "DeepSeek-V3.2 attention. Fields are those of DeepSeek's inference configuration.");
+  bind_model<V4Config>(module, "V4Config",
+                       "DeepSeek-V4 attention. Fields are those of DeepSeek's inference configuration.");
   module.def("named_config", &named_config, "name"_a,
              "'v41-flash', 'v32' (released shapes), 'v41-tiny' or 'v32-tiny' (for trials).");
   module.def(

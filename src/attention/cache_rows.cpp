@@ -53,4 +53,11 @@ void show_groups(const LayerCall& call, std::string_view name, const std::vector
   }
 }
 
+void show_stored(const LayerCall& call, std::string_view name, std::string_view table,
+                 const std::vector<ClosedGroups>& closed) {
+  if (!call.traces(name)) return;
+  const Arena::Scope scope(call.arena());
+  show_groups(call, name, closed, stored_rows(call, table, closed));
+}
+
 }  // namespace skim

@@ -35,4 +35,8 @@ View<bf16, 2> stored_rows(const LayerCall& call, std::string_view table, const s
 void show_groups(const LayerCall& call, std::string_view name, const std::vector<ClosedGroups>& closed,
                  View<const bf16, 2> rows);
 
+/// Shows what append_rows stored to a trace that wants it.
+void show_stored(const LayerCall& call, std::string_view name, std::string_view table,
+                 const std::vector<ClosedGroups>& closed);
+
 }  // namespace skim

@@ -110,4 +110,13 @@ Weight LayerLoader::pack(const bf16* values, std::int64_t rows, std::int64_t col
   return kernels_.pack_weight(memory_, {{.kind = WeightKind::bf16, .out = rows, .in = columns}, values, nullptr});
 }
 
+std::vector<Weight> LayerLoader::row_groups(const std::string& name, int groups) const {
+  const Matrix all = matrix(name);
+  const std::int64_t rows = all.rows / groups;
+  std::vector<Weight> weights;
+  weights.reserve(static_cast<std::size_t>(groups));
+  for (int group = 0; group < groups; ++group) weights.push_back(pack(all.row(group * rows), rows, all.columns));
+  return weights;
+}
+
 }  // namespace skim

@@ -30,6 +30,8 @@ class LayerLoader {
   Weight weight(const std::string& name) const;
   /// bf16 whatever the checkpoint holds; fp8 codes times their scales are rounded to bf16, as published.
   Matrix matrix(const std::string& name) const;
+  /// `matrix` cut into equal shares of its rows, each a weight of its own.
+  std::vector<Weight> row_groups(const std::string& name, int groups) const;
   /// Packs [rows, columns] values.
   Weight pack(const bf16* values, std::int64_t rows, std::int64_t columns) const;
 

@@ -1,8 +1,10 @@
 #include "attention/select.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
+#include "formats/bf16.hpp"
 #include "skim/error.hpp"
 
 namespace skim {
@@ -188,6 +190,31 @@ IndexInput pack_queries(const LayerCall& call, const IndexShape& shape, View<con
   call.kernels.pack_rows(call.context(), shape.layout, View<const bf16, 2>(queries.data, {count, shape.layout.width}),
                          {&packed, count, row_bytes}, 0);
   return {shape, packed, {}};
+}
+
+void show_index_queries(const LayerCall& call, const Tile& tile, const IndexInput& input) {
+  if (!call.traces("index_q")) return;
+  const Arena::Scope scope(call.arena());
+  const std::int64_t width = input.shape.layout.width;
+  const auto rows = call.arena().tensor<bf16, 2>({tile.rows, input.shape.heads * width});
+  for (std::int64_t i = 0; i < tile.rows * input.shape.heads; ++i) {
+    unpack_row(input.shape.layout, input.queries + i * input.shape.layout.bytes(), rows.data + i * width);
+  }
+  call.show("index_q", tile, rows);
+}
+
+View<float, 2> scaled_head_weights(const LayerCall& call, const Tile& tile, View<const bf16, 2> x,
+                                   const Weight& projection, int width) {
+  const std::int64_t heads = projection.format.out;
+  const auto scale = static_cast<float>(std::pow(width, -0.5) * std::pow(heads, -0.5));
+  const View<bf16, 2> rounded = call.project(x, projection);
+  const auto weights = call.arena().tensor<float, 2>({tile.rows, heads});
+  for (std::int64_t i = 0; i < tile.rows * heads; ++i) {
+    rounded.data[i] = to_bf16(to_float(rounded.data[i]) * scale);
+    weights.data[i] = to_float(rounded.data[i]);
+  }
+  call.show("index_weights", tile, rounded);
+  return weights;
 }
 
 void prepare_selection(const LayerCall& call, const SelectionLimits& limits) {

@@ -20,13 +20,13 @@ RingLayout window_ring(std::int64_t window, RowLayout row) {
   return {.name = kWindow, .row_bytes = row.bytes(), .row = row, .recent = window - 1, .period = 1, .kept = window};
 }
 
-RingLayout open_ring(int ratio, std::int64_t floats) {
-  return {.name = kOpen,
+RingLayout open_ring(int ratio, std::int64_t floats, int overlap, std::string_view name) {
+  return {.name = name,
           .row_bytes = floats * static_cast<std::int64_t>(sizeof(float)),
           .row = {},
-          .recent = 0,
+          .recent = overlap,
           .period = ratio,
-          .kept = ratio - 1};
+          .kept = overlap + ratio - 1};
 }
 
 const TableLayout* LayerLayout::find_table(std::string_view name) const { return find_named(tables, name); }

@@ -23,8 +23,9 @@ inline constexpr std::string_view kOpen = "open";      ///< Ring of floats that 
 
 /// A sliding window of `window` packed rows: a token sees its own and window - 1 before it.
 RingLayout window_ring(std::int64_t window, RowLayout row);
-/// What tokens of groups of `ratio` > 1 wait with, `floats` floats each.
-RingLayout open_ring(int ratio, std::int64_t floats);
+/// What tokens of groups of `ratio` > 1 wait with, `floats` floats each. `overlap`: tokens before a group that it is
+/// made of too.
+RingLayout open_ring(int ratio, std::int64_t floats, int overlap = 0, std::string_view name = kOpen);
 
 struct LayerLayout {
   int layer = 0;

@@ -1,5 +1,6 @@
 #include "cache/ring.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -69,7 +70,8 @@ void Ring::truncate(std::int64_t length) {
 void Ring::restore(std::int64_t length, std::span<const std::byte> rows) {
   slots_ = slots_for(length);
   rows_ = slots_ > 0 ? new_rows(slots_) : nullptr;
-  const std::int64_t saved = static_cast<std::int64_t>(rows.size()) / row_bytes_, count = std::min(saved, slots_);
+  const std::int64_t saved = static_cast<std::int64_t>(rows.size()) / row_bytes_,
+                     count = std::min({saved, slots_, length});
   first_ = length - count;
   for (std::int64_t position = first_; position < length; ++position) {
     copy_bytes(row(position), rows.data() + (saved - (length - position)) * row_bytes_, row_bytes_);

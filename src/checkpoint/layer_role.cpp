@@ -14,6 +14,8 @@ std::string_view role_name(Role role) {
       return "full";
     case Role::reindex:
       return "reindex";
+    case Role::dense:
+      return "dense";
     case Role::reuse:
       return "reuse";
   }

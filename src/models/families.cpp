@@ -7,6 +7,7 @@
 
 #include "models/family.hpp"
 #include "models/v32/v32.hpp"
+#include "models/v4/v4.hpp"
 #include "models/v41/v41.hpp"
 #include "skim/error.hpp"
 
@@ -14,7 +15,7 @@ namespace skim {
 namespace {
 
 /// In the order of the alternatives of Config.
-constexpr std::array kByConfig = {&v41_family, &v32_family};
+constexpr std::array kByConfig = {&v41_family, &v32_family, &v4_family};
 static_assert(kByConfig.size() == std::variant_size_v<Config>);
 
 }  // namespace

@@ -105,6 +105,8 @@ void CaseFile::read_layers() {
     const std::string where = name_ + ": layers";
     const JsonValue list = parse_json("{\"layers\":" + metadata("layers") + "}", where, ErrorCode::bad_file);
     for (const int layer : JsonObject(list, where, ErrorCode::bad_file).integers("layers")) layers.insert(layer);
+  } else if (file_.metadata().contains("inputs")) {
+    for (int layer = 0; layer < layer_count(config_); ++layer) layers.insert(layer);
   } else {
     for (const TensorInfo& info : file_.tensors()) {
       if (const auto parsed = parse_case_tensor_name(info.name); parsed && parsed->what == "x")

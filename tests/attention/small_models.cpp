@@ -78,11 +78,12 @@ V32Config odd_v32() {
 Config small_config(const std::string& name) {
   if (name == "v32_tiny") return named_config("v32-tiny");
   if (name == "v32_odd") return odd_v32();
+  if (name == "v4_tiny") return named_config("v4-tiny");
   if (name == "odd") return odd();
   return name == "narrow" ? narrow() : tiny();
 }
 
-std::vector<std::string> small_config_names() { return {"tiny", "odd", "narrow", "v32_tiny", "v32_odd"}; }
+std::vector<std::string> small_config_names() { return {"tiny", "odd", "narrow", "v32_tiny", "v32_odd", "v4_tiny"}; }
 
 std::vector<std::string> available_sets() {
   std::vector<std::string> names;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -133,8 +134,8 @@ TEST(RandomOperands, AreFiniteAndInRange) {
 }
 
 class Plant : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(, Plant, testing::Values("v41-tiny", "v32-tiny"),
-                         [](const auto& name) { return std::string(name.param).substr(0, 3); });
+INSTANTIATE_TEST_SUITE_P(, Plant, testing::Values("v41-tiny", "v32-tiny", "v4-tiny"),
+                         [](const auto& name) { return std::string(name.param, std::strcspn(name.param, "-")); });
 
 TEST_P(Plant, TakesTheBytesOfASequenceThatWasFed) {
   const Model model = tiny(GetParam());

@@ -145,7 +145,7 @@ TEST_F(V32Checkpoint, ACaseWhoseModelAndConfigurationDisagreeIsRefused) {
           {"case.safetensors: config of deepseek_v32: kv_lora_rank is missing"});
   refused("deepseek_v41", v32, {"config of deepseek_v41: model_type is \"deepseek_v32\"", "\"deepseek_v41\""});
   refused("deepseek_v32", v41, {"config of deepseek_v32: model_type is \"deepseek_v41\"", "\"deepseek_v32\""});
-  refused("deepseek_v3", v32, {"model is 'deepseek_v3'", "'deepseek_v41' or 'deepseek_v32'"});
+  refused("deepseek_v3", v32, {"model is 'deepseek_v3'", "'deepseek_v41', 'deepseek_v32' or 'deepseek_v4'"});
 }
 
 TEST_F(V32Checkpoint, EveryMissingTensorIsNamed) {

@@ -162,8 +162,8 @@ TEST_F(CommandLine, SoakFindsNoDifferenceWithAnyKernelSet) {
     const Outcome outcome = skim("soak --ops 300 --seed 7 --kernels " + std::string(set.name));
     EXPECT_EQ(outcome.status, 0) << outcome.output;
     EXPECT_EQ(outcome.output.rfind("seed 7\n", 0), 0u) << outcome.output;
-    for (const char* words :
-         {"synthetic:v41-tiny, ", "synthetic:v32-tiny, ", ": 300 operations", "\nno difference\n"}) {
+    for (const char* words : {"synthetic:v41-tiny, ", "synthetic:v32-tiny, ", "synthetic:v4-tiny, ", ": 300 operations",
+                              "\nno difference\n"}) {
       EXPECT_NE(outcome.output.find(words), std::string::npos) << words << "\n" << outcome.output;
     }
   }

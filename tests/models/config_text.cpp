@@ -6,6 +6,7 @@
 
 #include "checkpoint/expect_error.hpp"
 #include "models/v32/config.hpp"
+#include "models/v4/config.hpp"
 #include "models/v41/config.hpp"
 
 namespace skim::test {
@@ -46,6 +47,12 @@ json released_document(const V32Config& config) {
   document["quantization_config"]["weight_block_size"] = {128, 128};
   if (config.original_seq_len > 0) document["rope_scaling"]["mscale_all_dim"] = config.mscale;
   if (config.indexer_types.empty()) document.erase("indexer_types");
+  return document;
+}
+
+json released_document(const V4Config& config) {
+  json document = released(config);
+  document["model_type"] = kV4Model;
   return document;
 }
 

@@ -190,7 +190,7 @@ TEST(Config, OnlyScaleBlocksOf32AreKnown) {
 }
 
 TEST(Fault19, UnknownModelTypeIsRefused) {
-  for (const char* type : {"deepseek_v4", "deepseek41", "deepseek_v41x", "deepseek_v31", "Deepseek_V41", ""}) {
+  for (const char* type : {"deepseek41", "deepseek_v41x", "deepseek_v31", "Deepseek_V41", ""}) {
     const std::string quoted = "\"" + std::string(type) + "\"";
     expect_refused(with(tiny_released(), "/model_type", quoted), {"model_type", quoted, "\"deepseek_v41\""});
     expect_refused(with(tiny_released(), "/text_config/model_type", quoted), {"text_config.model_type", quoted});

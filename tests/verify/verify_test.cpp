@@ -26,11 +26,12 @@ std::vector<CaseOnSet> cases_on_sets() {
   for (const KernelSet& set : kernel_sets()) {
     if (!is_available(set)) continue;
     for (const char* file : {"v41-tiny-bf16", "v41-tiny-fp8", "v41-tiny-bf16-tp2", "v41-tiny-fp8-tp2", "v32-tiny-bf16",
-                             "v32-tiny-fp8", "v32-tiny-bf16-tp2", "v32-tiny-fp8-tp2"}) {
+                             "v32-tiny-fp8", "v32-tiny-bf16-tp2", "v32-tiny-fp8-tp2", "v4-tiny-bf16", "v4-tiny-fp8"}) {
       list.push_back({file, std::string(set.name)});
     }
     // The released shape takes the reference set half an hour; `skim verify --kernels reference` does it by hand.
-    if (set.name != "reference") list.push_back({"v41-flash-layers", std::string(set.name)});
+    if (set.name == "reference") continue;
+    for (const char* file : {"v41-flash-layers", "v4-flash-layers"}) list.push_back({file, std::string(set.name)});
   }
   return list;
 }
@@ -39,9 +40,9 @@ TEST_P(PublishedCases, Hold) {
   const VerifyReport report = verify(case_path(GetParam().first), {.kernels = GetParam().second});
   EXPECT_EQ(report.first_failure, "");
   EXPECT_EQ(report.kernels, GetParam().second);
-  EXPECT_GE(kind(report, "out").compared, 18);
+  EXPECT_GE(kind(report, "out").compared, 12);
   EXPECT_TRUE(report.failing.empty());
-  EXPECT_GT(kind(report, "topk_idxs").compared, 100);
+  EXPECT_GT(kind(report, "topk_idxs").compared, 50);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllSets, PublishedCases, testing::ValuesIn(cases_on_sets()), [](const auto& suite) {

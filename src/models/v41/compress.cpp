@@ -63,15 +63,6 @@ void pool(const Call& call, const Tile& tile, View<const bf16, 2> x, const std::
   }
 }
 
-/// Appends and shows what was stored.
-void append(const Call& call, std::string_view name, std::string_view table, const std::vector<ClosedGroups>& closed,
-            View<const bf16, 2> rows) {
-  append_rows(call, table, closed, rows);
-  if (!call.traces(name)) return;
-  const Arena::Scope scope(call.arena());
-  show_groups(call, name, closed, stored_rows(call, table, closed));
-}
-
 /// A group is rotated at the position of its first token.
 View<const float, 3> group_angles(const Call& call, const std::vector<ClosedGroups>& closed) {
   std::vector<std::int64_t> positions;
@@ -102,10 +93,12 @@ void compress(const Call& call, const Tile& tile, View<const bf16, 2> x) {
   const View<bf16, 2> key = call.project(latent, NormedProjection{weights.wk, weights.k_norm});
   const View<const float, 3> angles = group_angles(call, closed);
   call.rotate(key, call.config.index_head_dim, angles);
-  append(call, "index_k_new", kKeys, closed, key);
+  append_rows(call, kKeys, closed, key);
+  show_stored(call, "index_k_new", kKeys, closed);
 
   call.rotate(latent, call.config.head_dim, angles);
-  append(call, "compress_kv_new", kRows, closed, latent);
+  append_rows(call, kRows, closed, latent);
+  show_stored(call, "compress_kv_new", kRows, closed);
 }
 
 }  // namespace skim::v41

@@ -7,6 +7,7 @@
 
 #include "attention/arena_bytes.hpp"
 #include "attention/attend_rows.hpp"
+#include "attention/grouped_output.hpp"
 #include "attention/select.hpp"
 #include "attention/window_rows.hpp"
 #include "formats/bf16.hpp"
@@ -27,17 +28,6 @@ void append_window_rows(const Call& call, const Tile& tile, View<const bf16, 2> 
   append_window(call, tile, kv);
 }
 
-void show_index_queries(const Call& call, const Tile& tile, const IndexInput& input) {
-  if (!call.traces("index_q")) return;
-  const Arena::Scope scope(call.arena());
-  const std::int64_t width = input.shape.layout.width;
-  const auto rows = call.arena().tensor<bf16, 2>({tile.rows, input.shape.heads * width});
-  for (std::int64_t i = 0; i < tile.rows * input.shape.heads; ++i) {
-    unpack_row(input.shape.layout, input.queries + i * input.shape.layout.bytes(), rows.data + i * width);
-  }
-  call.show("index_q", tile, rows);
-}
-
 /// Steps 4 to 6. x: [rows, dim]; qr: [rows, q_lora_rank].
 void select_positions(const Call& call, const Tile& tile, View<const bf16, 2> x, View<const bf16, 2> qr,
                       View<const float, 3> angles) {
@@ -47,16 +37,7 @@ void select_positions(const Call& call, const Tile& tile, View<const bf16, 2> x,
   call.rotate(queries, width, angles);
   IndexInput input = pack_queries(call, {heads, {RowFormat::fp4_e8m0, width}}, queries);
   show_index_queries(call, tile, input);
-
-  // The published code multiplies the bf16 projection by the scale in bf16.
-  const auto scale = static_cast<float>(std::pow(width, -0.5) * std::pow(heads, -0.5));
-  const View<bf16, 2> weights = call.project(x, call.weights.indexer->weights_proj);
-  input.weights = call.arena().tensor<float, 2>({tile.rows, heads});
-  for (std::int64_t i = 0; i < tile.rows * heads; ++i) {
-    weights.data[i] = to_bf16(to_float(weights.data[i]) * scale);
-    input.weights.data[i] = to_float(weights.data[i]);
-  }
-  call.show("index_weights", tile, weights);
+  input.weights = scaled_head_weights(call, tile, x, call.weights.indexer->weights_proj, width);
   select(call, tile, input, selection_limits(call.config));
 }
 
@@ -77,20 +58,6 @@ void attend(const Call& call, const Tile& tile, View<const bf16, 2> q, View<bf16
   call.show("o", tile, o);
 }
 
-/// Step 8. o: [rows, n_heads * head_dim], rotated back in place.
-void project_output(const Call& call, const Tile& tile, View<bf16, 2> o, View<const float, 3> angles,
-                    View<bf16, 2> out) {
-  const V41Config& c = call.config;
-  call.rotate_back(o, c.head_dim, angles);
-  const std::int64_t group_width = o.shape[1] / c.o_groups;
-  const auto o_lora = call.arena().tensor<bf16, 2>({tile.rows, std::int64_t{c.o_groups} * c.o_lora_rank});
-  call.kernels.linear_groups(call.context(), {o.data, {tile.rows, c.o_groups, group_width}}, call.weights.wo_a,
-                             {o_lora.data, {tile.rows, c.o_groups, c.o_lora_rank}});
-  call.show("o_lora", tile, o_lora);
-  call.kernels.linear(call.context(), o_lora, call.weights.wo_b, out);
-  call.show("out", tile, out);
-}
-
 void run_tile(const Call& call, const Tile& tile, View<const bf16, 2> x, View<bf16, 2> out) {
   const View<const float, 3> angles = call.angles(tile.positions);
   const Queries queries = project_queries(call, tile, x, {call.weights.wq_a, call.weights.q_norm}, call.weights.wq_b,
@@ -100,7 +67,8 @@ void run_tile(const Call& call, const Tile& tile, View<const bf16, 2> x, View<bf
   if (call.role.selects()) select_positions(call, tile, x, queries.low_rank, angles);
   const auto o = call.arena().tensor<bf16, 2>(queries.heads.shape);
   attend(call, tile, queries.heads, o);
-  project_output(call, tile, o, angles, out);
+  call.rotate_back(o, call.config.head_dim, angles);
+  project_grouped_output(call, tile, o, call.weights.wo_a, call.weights.wo_b, out);
 }
 
 /// Arena bytes per token of `compress`, at ratio 1: the floats of larger groups are those of fewer rows.

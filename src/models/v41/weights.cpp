@@ -3,22 +3,6 @@
 #include <string>
 
 namespace skim::v41 {
-namespace {
-
-/// Equal shares of the rows, each a matrix of its own.
-std::vector<Weight> row_groups(const LayerLoader& load, const std::string& name, int groups) {
-  const Matrix matrix = load.matrix(name);
-  const std::int64_t rows = matrix.rows / groups;
-  std::vector<Weight> weights;
-  weights.reserve(static_cast<std::size_t>(groups));
-  for (int group = 0; group < groups; ++group) {
-    weights.push_back(load.pack(matrix.row(group * rows), rows, matrix.columns));
-  }
-  return weights;
-}
-
-}  // namespace
-
 std::int64_t Weights::bytes() const {
   std::int64_t total = wq_a.bytes() + wq_b.bytes() + wkv.bytes() + wo_b.bytes();
   for (const Weight& group : wo_a) total += group.bytes();
@@ -37,7 +21,7 @@ Weights load_weights(const LayerLoader& load, const V41Config& config, const Lay
       .wkv = load.weight("wkv.weight"),
       .kv_norm = load.vector("kv_norm.weight"),
       .sink = load.vector("attn_sink"),
-      .wo_a = row_groups(load, "wo_a.weight", config.o_groups),
+      .wo_a = load.row_groups("wo_a.weight", config.o_groups),
       .wo_b = load.weight("wo_b.weight"),
       .compressor = {},
       .indexer = {},
