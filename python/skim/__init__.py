@@ -9,6 +9,6 @@ from skim.errors import Error, SkimMemoryError, SkimRuntimeError, SkimValueError
 __all__ = [
     "Batch", "CacheCost", "Checkpoint", "Error", "ErrorCode", "KernelSetInfo", "KvCache", "LayerRole", "Model",
     "SequenceId", "SkimMemoryError", "SkimRuntimeError", "SkimValueError", "TensorInfo", "V32Config", "V41Config", "V4Config",
-    "VerifyKind", "VerifyReport", "__version__", "cache_cost", "kernel_sets", "layer_role", "named_config",
+    "VerifyHypothesis", "VerifyKind", "VerifyPlace", "VerifyReport", "__version__", "cache_cost", "kernel_sets", "layer_role", "named_config",
     "parse_config", "record", "synthetic_input", "to_bf16", "to_float32", "verify", "write_safetensors",
 ]
