@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "command_line.hpp"
 
@@ -104,6 +106,44 @@ TEST(ManPage, HasEveryCommandAndOption) {
   }
 }
 
+/// `skim <command> <arguments>` as a document shows it.
+struct ShownCall {
+  std::string command, arguments;
+};
+
+std::string_view leading_letters(std::string_view text) {
+  return text.substr(0, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+}
+
+/// Calls at the beginning of an indented line or of a quotation, up to its end, a comment or a pipe.
+std::vector<ShownCall> calls_in(std::string_view line) {
+  std::vector<ShownCall> calls;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const bool begins_block = at == 0 && line.starts_with("    ");
+    if (!begins_block && line[at] != '`') continue;
+    std::string_view text = line.substr(begins_block ? 4 : at + 1);
+    if (text.starts_with("build/release/")) text.remove_prefix(std::string_view("build/release/").size());
+    if (!text.starts_with("skim ")) continue;
+    text.remove_prefix(5);
+    const std::string_view command = leading_letters(text);
+    if (command.empty()) continue;
+    text.remove_prefix(command.size());
+    if (!text.starts_with(' ')) text = {};
+    calls.push_back({std::string(command), std::string(text.substr(0, text.find_first_of("`#|")))});
+  }
+  return calls;
+}
+
+std::vector<std::string> long_options(const std::string& arguments) {
+  std::vector<std::string> options;
+  for (std::size_t at = 0; (at = arguments.find("--", at)) != std::string::npos;) {
+    const std::size_t end = arguments.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at);
+    options.push_back(arguments.substr(at, end == std::string::npos ? end : end - at));
+    at += options.back().size();
+  }
+  return options;
+}
+
 /// Calls that documents show, as blocks ("    skim run --model DIR") or in a sentence ("`skim run --model DIR`"), must
 /// not name options that do not exist.
 TEST(Documents, NameOptionsThatHelpShows) {
@@ -113,16 +153,15 @@ TEST(Documents, NameOptionsThatHelpShows) {
   for (const auto& entry : fs::directory_iterator(SKIM_SOURCE "/docs")) {
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
   }
-  const std::regex call("(?:^    |`)(?:build/release/)?skim ([a-z]+)((?: [^`#|]*)?)"), option("--[a-z-]+");
   int calls = 0;
   for (const fs::path& page : pages) {
     std::ifstream file(page);
     for (std::string line; std::getline(file, line);) {
-      for (std::sregex_iterator at(line.begin(), line.end(), call), end; at != end; ++at, ++calls) {
-        const std::string command = (*at)[1], arguments = (*at)[2];
-        ASSERT_TRUE(options.contains(command)) << page << ": " << line;
-        for (std::sregex_iterator word(arguments.begin(), arguments.end(), option); word != end; ++word) {
-          EXPECT_TRUE(options[command].contains(word->str())) << page << ": " << line;
+      for (const ShownCall& call : calls_in(line)) {
+        ++calls;
+        ASSERT_TRUE(options.contains(call.command)) << page << ": " << line;
+        for (const std::string& option : long_options(call.arguments)) {
+          EXPECT_TRUE(options[call.command].contains(option)) << page << ": " << line;
         }
       }
     }
