@@ -196,6 +196,8 @@ TEST(Fault19, UnknownModelTypeIsRefused) {
     expect_refused(with(tiny_released(), "/text_config/model_type", quoted), {"text_config.model_type", quoted});
     expect_refused(with(tiny_inference(), "/model_type", quoted), {"model_type", quoted});
   }
+  // V4 by its name, but the text of V4.1.
+  expect_refused(with(tiny_released(), "/text_config/model_type", "\"deepseek_v4\""), {"text_config.model_type"});
   EXPECT_NO_THROW(parse(without(tiny_inference(), "/model_type")));
 }
 

@@ -58,7 +58,8 @@ except skim.SkimValueError as error:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="no mypy here")
-@pytest.mark.parametrize("what", ["program"])
+@pytest.mark.parametrize("what", ["program", pytest.param("package", marks=pytest.mark.xfail(
+    strict=True, reason="the generated stub has types without arguments, and __eq__ of narrower ones"))])
 def test_mypy_is_strict_and_content(what, tmp_path):
     """Fault 144: "does not explicitly export attribute"."""
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -38,11 +38,12 @@ std::vector<CaseOnSet> cases_on_sets() {
 
 TEST_P(PublishedCases, Hold) {
   const VerifyReport report = verify(case_path(GetParam().first), {.kernels = GetParam().second});
+  const bool few = GetParam().first == "v4-flash-layers";  // records 12 outputs and 60 selections
   EXPECT_EQ(report.first_failure, "");
   EXPECT_EQ(report.kernels, GetParam().second);
-  EXPECT_GE(kind(report, "out").compared, 12);
+  EXPECT_GE(kind(report, "out").compared, few ? 12 : 18);
   EXPECT_TRUE(report.failing.empty());
-  EXPECT_GT(kind(report, "topk_idxs").compared, 50);
+  EXPECT_GT(kind(report, "topk_idxs").compared, few ? 59 : 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllSets, PublishedCases, testing::ValuesIn(cases_on_sets()), [](const auto& suite) {
