@@ -11,6 +11,7 @@ namespace skim::portable {
 // may_alias: a vector is a look at plain floats in memory, not an object of its own.
 using Floats = float __attribute__((vector_size(16), may_alias));
 using Ints = std::int32_t __attribute__((vector_size(16), may_alias));
+using Unsigned = std::uint32_t __attribute__((vector_size(16)));  ///< Ints whose sums may wrap.
 using Shorts = std::uint16_t __attribute__((vector_size(16)));
 using Bytes = std::uint8_t __attribute__((vector_size(16)));
 
@@ -30,10 +31,10 @@ inline float sum_lanes(Floats v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 
 /// round_bf16 of each lane.
 inline Floats round_bf16(Floats value) {
-  const Ints bits = std::bit_cast<Ints>(value);
-  const Ints rounded = bits + 0x7FFF + ((bits >> 16) & 1);
-  const Ints is_nan = value != value;
-  return std::bit_cast<Floats>(((is_nan & (bits | 0x400000)) | (~is_nan & rounded)) & ~0xFFFF);
+  const auto bits = std::bit_cast<Unsigned>(value);
+  const Unsigned rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
+  const auto is_nan = std::bit_cast<Unsigned>(value != value);
+  return std::bit_cast<Floats>(((is_nan & (bits | 0x400000u)) | (~is_nan & rounded)) & ~0xFFFFu);
 }
 
 /// e^x of each lane for x <= 0, to 2 ulp; below -87.3, where floats end, zero. x = n ln2 + r with |r| <= ln2 / 2; the
